@@ -10,6 +10,8 @@
 
 #include <farkv.h>
 
+#include "records.h"
+
 /** Exit status; numbers above 2 are those of sysexits.h. */
 enum cli_exit {
 	CLI_OK = 0,
@@ -34,6 +36,7 @@ struct cli {
 	bool no_write;       /* as the command's no_write */
 	uint32_t patience_ms; /* wait without timeout_ms; 0: the default */
 	bool output_lost;    /* output was lost, and reported */
+	struct writer records; /* to stdout; tsv unless the command sets the format */
 	struct farkv *kv;    /* set by cli_connect() */
 };
 

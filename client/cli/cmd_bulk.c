@@ -291,7 +291,6 @@ struct dump {
 	struct cli *cli;
 	struct reader reader;
 	struct progress progress;
-	enum record_format format;
 	uint64_t found, missing, bytes;
 	size_t at_once; /* keys of the next call: fewer for large values */
 	int code; /* the exit status when all is done: CLI_FAILED if values are damaged */
@@ -333,12 +332,11 @@ static int dump_item(struct dump *d, const struct farkv_get_item *it,
 	d->bytes += it->key_len + it->value.len;
 	if (d->cli->json)
 		dump_json(it);
-	else if (!record_write(stdout, d->format,
-			       &(struct farkv_put_item){
-				       .key = it->key,
-				       .key_len = it->key_len,
-				       .value = it->value.data,
-				       .value_len = it->value.len}))
+	else if (!writer_put(&d->cli->records,
+			     &(struct farkv_put_item){.key = it->key,
+						      .key_len = it->key_len,
+						      .value = it->value.data,
+						      .value_len = it->value.len}))
 		return dump_refuse(d, it, record);
 	return cli_output_check(d->cli, CLI_OK);
 }
@@ -396,7 +394,7 @@ static int dump_all(struct dump *d)
 	if (cli_signal && !code)
 		code = CLI_FAILED;
 	if (!code && !d->cli->json)
-		record_write_end(stdout, d->format);
+		writer_end(&d->cli->records);
 	d->missing = 0; /* deleted after they were listed */
 	if (scan.code)
 		d->code = scan.code;
@@ -421,7 +419,7 @@ static int dump_batches(struct dump *d, struct batch *b)
 		progress_show(&d->progress, d->reader.offset, d->found);
 	}
 	if (!code && !d->cli->json)
-		record_write_end(stdout, d->format);
+		writer_end(&d->cli->records);
 	return code;
 }
 
@@ -459,7 +457,7 @@ int cmd_dump(struct cli *cli, int argc, char **argv)
 	struct dump d = {.cli = cli, .at_once = 1};
 	int code;
 
-	d.format = format_for(cli, argc ? argv[0] : "-");
+	cli->records.format = format_for(cli, argc ? argv[0] : "-");
 	if (argc) {
 		code = dump_named(&d, argv[0]);
 	} else {

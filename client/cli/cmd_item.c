@@ -67,6 +67,12 @@ static int keys_of(struct cli *cli, int argc, char **argv,
 	return code;
 }
 
+/* True if a command for several keys does the next ones after this exit status. */
+static bool goes_on(int code)
+{
+	return code <= CLI_NO || code == CLI_USAGE;
+}
+
 /* ---- reading ------------------------------------------------------------------- */
 
 static void print_json_value(const void *key, size_t key_len,
@@ -131,11 +137,11 @@ static int mget_print(struct cli *cli, const struct farkv_get_item *it)
 	else if (cli->raw)
 		fwrite(it->value.data, 1, it->value.len, stdout);
 	else
-		record_write(stdout, RECORD_TSV,
-			     &(struct farkv_put_item){.key = it->key,
-						      .key_len = it->key_len,
-						      .value = it->value.data,
-						      .value_len = it->value.len});
+		writer_put(&cli->records,
+			   &(struct farkv_put_item){.key = it->key,
+						    .key_len = it->key_len,
+						    .value = it->value.data,
+						    .value_len = it->value.len});
 	return it->result ? CLI_NO : CLI_OK;
 }
 
@@ -172,7 +178,7 @@ int cmd_mget(struct cli *cli, int argc, char **argv)
 
 	if (code)
 		return code;
-	while (at < n && worst <= CLI_NO) {
+	while (at < n && goes_on(code)) {
 		uint64_t bytes;
 
 		some = UTIL_MIN(some, n - at);
@@ -185,21 +191,21 @@ int cmd_mget(struct cli *cli, int argc, char **argv)
 	return worst;
 }
 
-/* Print whether a key has a value; `alone`: it is the only one. */
-static int exists_print(struct cli *cli, const struct input_key *key, bool there, bool alone)
+/* Print whether a key has a value, or why that is not known; `alone`: it is the only one. */
+static int exists_print(struct cli *cli, const struct input_key *key, int err, bool alone)
 {
-	int err = there ? FARKV_OK : FARKV_ENOTFOUND;
+	bool there = err == 0;
 
-	if (cli->json)
+	if (cli->json || (err && err != FARKV_ENOTFOUND))
 		return conclude(cli, err, key);
 	if (!cli->quiet && alone)
 		puts(there ? "yes" : "no");
 	else if (!cli->quiet)
-		record_write(stdout, RECORD_TSV,
-			     &(struct farkv_put_item){.key = key->data,
-						      .key_len = key->len,
-						      .value = there ? "yes" : "no",
-						      .value_len = there ? 3 : 2});
+		writer_put(&cli->records,
+			   &(struct farkv_put_item){.key = key->data,
+						    .key_len = key->len,
+						    .value = there ? "yes" : "no",
+						    .value_len = there ? 3 : 2});
 	return there ? CLI_OK : CLI_NO;
 }
 
@@ -208,17 +214,18 @@ static int exists_some(struct cli *cli, const struct input_key *keys, size_t n, 
 {
 	struct farkv_key asked[CLI_BATCH_MAX] = {{NULL, 0}};
 	uint8_t bitmap[CLI_BATCH_MAX / 8];
-	int code = CLI_OK, err;
+	int code = CLI_OK, failed, one = CLI_OK;
 
 	for (size_t i = 0; i < n; i++)
 		asked[i] = (struct farkv_key){keys[i].data, keys[i].len};
-	err = farkv_mexists(cli->kv, asked, n, bitmap, NULL);
-	if (err)
-		return cli_fail(cli, err, NULL, 0);
-	for (size_t i = 0; i < n; i++) {
-		bool there = bitmap[i / 8] >> i % 8 & 1;
-		int one = exists_print(cli, &keys[i], there, all == 1);
+	failed = farkv_mexists(cli->kv, asked, n, bitmap, NULL);
+	for (size_t i = 0; i < n && goes_on(one); i++) {
+		int err = bitmap[i / 8] >> i % 8 & 1 ? FARKV_OK : FARKV_ENOTFOUND;
 
+		/* The bitmap does not tell which keys have no answer. */
+		if (failed && err)
+			err = farkv_exists(cli->kv, keys[i].data, keys[i].len);
+		one = exists_print(cli, &keys[i], err, all == 1);
 		code = cli_output_check(cli, UTIL_MAX(code, one));
 	}
 	return code;
@@ -232,7 +239,7 @@ int cmd_exists(struct cli *cli, int argc, char **argv)
 
 	if (code)
 		return code;
-	while (at < n && worst <= CLI_NO) {
+	while (at < n && goes_on(code)) {
 		size_t some = UTIL_MIN((size_t)CLI_BATCH_MAX, n - at);
 
 		code = exists_some(cli, keys + at, some, n);

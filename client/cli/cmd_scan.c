@@ -15,7 +15,6 @@
 
 struct keys {
 	struct cli *cli;
-	enum record_format format;
 	uint64_t printed;
 };
 
@@ -32,7 +31,7 @@ static int keys_print(struct keys *k, const struct farkv_scan_item *it)
 		json_object_set_new(o, "version", json_integer((json_int_t)it->version));
 		output_ttl(o, it->ttl_ms, 0);
 		output_print(o);
-	} else if (!record_write_key(stdout, k->format, it->key, it->key_len)) {
+	} else if (!writer_put_key(&k->cli->records, it->key, it->key_len)) {
 		return cli_key_error(k->cli, CLI_USAGE, it->key, it->key_len, RECORD_NOT_NUL);
 	}
 	return cli_output_check(k->cli, CLI_OK);
@@ -51,8 +50,9 @@ int cmd_keys(struct cli *cli, int argc, char **argv)
 
 	(void)argc;
 	(void)argv;
-	k.format = cli->format ? (enum record_format)(cli->format - 1) : RECORD_TSV;
-	if (k.format == RECORD_CDB)
+	if (cli->format)
+		cli->records.format = (enum record_format)(cli->format - 1);
+	if (cli->records.format == RECORD_CDB)
 		return cli_error(cli, CLI_USAGE, "cdb has no form for keys alone; use tsv or nul");
 	code = cli_connect(cli);
 	while (!code && !keys_enough(&k) && cli_scan_next(&scan, &code))
@@ -82,7 +82,7 @@ bool cli_scan_next(struct cli_scan *s, int *code_out)
 
 int cmd_clear(struct cli *cli, int argc, char **argv)
 {
-	uint64_t n;
+	uint64_t n = 0;
 	int code = cli_connect(cli), err;
 
 	(void)argc;

@@ -134,7 +134,8 @@ static const char dump_help[] =
 
 static const char keys_help[] =
 	"One line each, in no order that means anything, with \\t \\n \\r \\0 \\\\ for these\n"
-	"bytes; --format nul: as they are, a NUL after each; --json: with length and\n"
+	"bytes, and \\xHH for the first one if the output would begin like another kind\n"
+	"of file; --format nul: as they are, a NUL after each; --json: with length and\n"
 	"version. A key that is there all the time is printed exactly once, whatever is\n"
 	"written meanwhile.";
 
@@ -561,7 +562,7 @@ void cli_catch_signals(void)
 int main(int argc, char **argv)
 {
 	static char out_buf[OUT_BUF_BYTES];
-	struct cli cli = {0};
+	struct cli cli = {.records = {.out = stdout}};
 	int first, code = CLI_OK;
 	void (*on_pipe)(int);
 

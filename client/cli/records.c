@@ -11,6 +11,7 @@
 
 #include "common/base/err.h"
 #include "common/base/textfile.h"
+#include "common/base/util.h"
 
 /* A longer value means that the file is damaged. */
 #define VALUE_LEN_MAX (UINT64_C(1) << 30)
@@ -541,14 +542,25 @@ static void tsv_write(FILE *out, const uint8_t *p, size_t len)
 		fwrite(p + from, 1, len - from, out);
 }
 
-/* Escape the beginning of a first key that would be taken for another kind of file. */
-static void tsv_write_key(FILE *out, const uint8_t *p, size_t len)
+/* True if the output begins here, and a reader would take this key for another kind of file. */
+static bool looks_foreign(const struct writer *w, const void *key, size_t len)
 {
-	bool foreign = textfile_foreign(p, len);
+	uint8_t head[TEXTFILE_HEAD] = {0}; /* nul: a 0 follows the key */
+
+	if (w->begun)
+		return false;
+	memcpy(head, key, UTIL_MIN(len, sizeof(head)));
+	return textfile_foreign(head, UTIL_MIN(len + 1, sizeof(head)));
+}
+
+/* Escape the first byte of a first key that looks foreign. */
+static void tsv_write_key(const struct writer *w, const uint8_t *p, size_t len)
+{
+	bool foreign = looks_foreign(w, p, len);
 
 	if (foreign)
-		fprintf(out, "\\x%02x", p[0]);
-	tsv_write(out, p + foreign, len - foreign);
+		fprintf(w->out, "\\x%02x", p[0]);
+	tsv_write(w->out, p + foreign, len - foreign);
 }
 
 static void put_bytes(FILE *out, const void *p, size_t len)
@@ -557,54 +569,65 @@ static void put_bytes(FILE *out, const void *p, size_t len)
 		fwrite(p, 1, len, out);
 }
 
-bool record_write(FILE *out, enum record_format format,
-		  const struct farkv_put_item *record)
+/* Write bytes that nul can hold. */
+static void nul_write(FILE *out, const void *p, size_t len)
+{
+	put_bytes(out, p, len);
+	putc_unlocked('\0', out);
+}
+
+static bool nul_holds_key(const struct writer *w, const void *key, size_t len)
+{
+	return !memchr(key, 0, len) && !looks_foreign(w, key, len);
+}
+
+bool writer_put(struct writer *w, const struct farkv_put_item *record)
 {
 	const void *key = record->key, *value = record->value;
 	size_t key_len = record->key_len, value_len = record->value_len;
 
-	switch (format) {
+	switch (w->format) {
 	case RECORD_CDB:
-		fprintf(out, "+%zu,%zu:", key_len, value_len);
-		put_bytes(out, key, key_len);
-		fputs("->", out);
-		put_bytes(out, value, value_len);
-		putc_unlocked('\n', out);
-		return true;
+		fprintf(w->out, "+%zu,%zu:", key_len, value_len);
+		put_bytes(w->out, key, key_len);
+		fputs("->", w->out);
+		put_bytes(w->out, value, value_len);
+		putc_unlocked('\n', w->out);
+		break;
 	case RECORD_NUL:
-		if (memchr(key, 0, key_len) || textfile_foreign(key, key_len) ||
+		if (!nul_holds_key(w, key, key_len) ||
 		    (value_len && memchr(value, 0, value_len)))
 			return false;
-		put_bytes(out, key, key_len);
-		putc_unlocked('\0', out);
-		put_bytes(out, value, value_len);
-		putc_unlocked('\0', out);
-		return true;
+		nul_write(w->out, key, key_len);
+		nul_write(w->out, value, value_len);
+		break;
 	default:
-		tsv_write_key(out, key, key_len);
-		putc_unlocked('\t', out);
-		tsv_write(out, value, value_len);
-		putc_unlocked('\n', out);
-		return true;
+		tsv_write_key(w, key, key_len);
+		putc_unlocked('\t', w->out);
+		tsv_write(w->out, value, value_len);
+		putc_unlocked('\n', w->out);
+		break;
 	}
-}
-
-bool record_write_key(FILE *out, enum record_format format, const void *key, size_t len)
-{
-	if (format == RECORD_TSV) {
-		tsv_write_key(out, key, len);
-		putc_unlocked('\n', out);
-		return true;
-	}
-	if (memchr(key, 0, len) || textfile_foreign(key, len))
-		return false;
-	put_bytes(out, key, len);
-	putc_unlocked('\0', out);
+	w->begun = true;
 	return true;
 }
 
-void record_write_end(FILE *out, enum record_format format)
+bool writer_put_key(struct writer *w, const void *key, size_t len)
 {
-	if (format == RECORD_CDB)
-		putc_unlocked('\n', out);
+	if (w->format == RECORD_NUL) {
+		if (!nul_holds_key(w, key, len))
+			return false;
+		nul_write(w->out, key, len);
+	} else {
+		tsv_write_key(w, key, len);
+		putc_unlocked('\n', w->out);
+	}
+	w->begun = true;
+	return true;
+}
+
+void writer_end(const struct writer *w)
+{
+	if (w->format == RECORD_CDB)
+		putc_unlocked('\n', w->out);
 }

@@ -78,20 +78,26 @@ const char *reader_unit(const struct reader *r);
 /** Free the record's memory if it is larger than `keep` bytes. */
 void record_trim(struct record *rec, size_t keep);
 
+/** Writes records or keys. Set `out` and `format`, and the rest to 0. */
+struct writer {
+	FILE *out;
+	enum record_format format;
+	bool begun; /* something was written: later keys cannot look like another kind of file */
+};
+
 /**
  * Write one record; write errors show in ferror(out). False, with nothing written, if the
- * format cannot hold it (nul: a NUL byte inside, or a key that looks like another kind of
- * file).
+ * format cannot hold it (nul: a NUL byte inside, or a first key that looks like another kind of
+ * file; tsv escapes that key's first byte).
  */
-bool record_write(FILE *out, enum record_format format,
-		  const struct farkv_put_item *record);
+bool writer_put(struct writer *w, const struct farkv_put_item *record);
 /** What is wrong with a record or key that nul cannot hold. */
 #define RECORD_NOT_NUL                                                                     \
-	"key or value holds a NUL byte, or the key begins like another kind of file, which " \
-	"--format nul cannot carry; use tsv or cdb"
-/** Write one key as dump reads it: tsv, a line; nul, with a NUL after it. As record_write(). */
-bool record_write_key(FILE *out, enum record_format format, const void *key, size_t len);
+	"key or value holds a NUL byte, or the first key begins like another kind of "     \
+	"file, which --format nul cannot carry; use tsv or cdb"
+/** Write one key as dump reads it: tsv, a line; nul, with a NUL after it. As writer_put(). */
+bool writer_put_key(struct writer *w, const void *key, size_t len);
 /** Write the end of a file of this format. */
-void record_write_end(FILE *out, enum record_format format);
+void writer_end(const struct writer *w);
 
 #endif

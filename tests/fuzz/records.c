@@ -17,7 +17,7 @@
 #define MAX_VALUE 500u
 
 struct seen {
-	FILE *again; /* writes the records that were read; NULL: do not */
+	struct writer again; /* of the records that were read; none if its `out` is NULL */
 	uint64_t sum;
 	unsigned n;
 };
@@ -41,13 +41,12 @@ static void see(struct seen *s, enum record_format format,
 	s->n++;
 	s->sum = fnv(fnv(s->sum, rec->buf, rec->key_len), value,
 		     rec->value_len);
-	if (s->again)
-		FUZZ_CHECK(record_write(s->again, format,
-					&(struct farkv_put_item){
-						.key = rec->buf,
-						.key_len = rec->key_len,
-						.value = value,
-						.value_len = rec->value_len}));
+	if (s->again.out)
+		FUZZ_CHECK(writer_put(&s->again,
+				      &(struct farkv_put_item){.key = rec->buf,
+							       .key_len = rec->key_len,
+							       .value = value,
+							       .value_len = rec->value_len}));
 }
 
 /* Returns the first error. */
@@ -93,11 +92,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		(void)read_all(data + 1, size - 1, format, true, &first);
 		return 0;
 	}
-	first.again = open_memstream(&text, &len);
-	FUZZ_CHECK(first.again);
+	first.again = (struct writer){.out = open_memstream(&text, &len), .format = format};
+	FUZZ_CHECK(first.again.out);
 	(void)read_all(data + 1, size - 1, format, false, &first);
-	record_write_end(first.again, format);
-	FUZZ_CHECK(fclose(first.again) == 0);
+	writer_end(&first.again);
+	FUZZ_CHECK(fclose(first.again.out) == 0);
 	FUZZ_CHECK(read_all(text, len, format, false, &second) == 0);
 	FUZZ_CHECK(first.n == second.n && first.sum == second.sum);
 	free(text);

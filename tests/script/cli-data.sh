@@ -87,6 +87,11 @@ expect 0 kvcli mget hello fresh && prints 'hello\tstars\nfresh\t2\n'
 expect 1 kvcli mget hello nothing fresh && prints 'hello\tstars\nfresh\t2\n' && says 'mget: nothing'
 expect 0 kvcli --raw mget hello fresh && prints 'stars2'
 expect 1 kvcli --json mget nothing hello && shows '^\{"key":"nothing","result":"not_found"\}$'
+# A key that is not valid does not hide the others.
+expect 64 kvcli exists hello '' nothing && prints 'hello\tyes\nnothing\tno\n' && says 'exists: : the key is empty'
+# shellcheck disable=SC2046
+expect 64 kvcli exists '' $(seq 1 128) hello && shows '^128	no$' && shows '^hello	yes$'
+expect 64 kvcli mget '' hello && shows '^hello	'
 expect 1 kvcli del hello nothing fresh && says 'del: nothing'
 expect 1 kvcli -q exists hello
 expect 1 kvcli -q exists fresh

@@ -60,6 +60,27 @@ expect 0 kvcli put zero "@$dir/bytes"
 printf 'zero\0' >"$dir/zero.keys"
 expect 64 kvcli -f nul dump "$dir/zero.keys" && says 'zero.keys: record 1: key or value holds a NUL byte'
 
+# Only the first bytes of the output can look like another kind of file.
+printf '\037\213\010\t1\n\3757zXZ\t2\n' | kvcli -q load - 2>/dev/null && fail 'a gzip file was loaded'
+printf '\\x1f\213\010\t1\n\\xfd7zXZ\t2\n' >"$dir/odd.tsv"
+expect 0 kvcli -q load "$dir/odd.tsv"
+printf 'key\0\037\213\010\0\3757zXZ\0' >"$dir/later.keys"
+expect 0 kvcli -f nul dump - <"$dir/later.keys"
+printf 'key\0003\0\037\213\010\0001\0\3757zXZ\0002\0' | cmp -s - "$dir/out" || fail "$(od -c "$dir/out")"
+tr '\0' '\n' <"$dir/later.keys" | kvcli dump - >"$dir/out"
+printf 'key\t3\n\037\213\010\t1\n\3757zXZ\t2\n' | cmp -s - "$dir/out" || fail "$(od -c "$dir/out")"
+expect 0 kvcli mget "$(printf '\037\213\010')" key && shows '^.x1f'
+# In nul the first key and the NUL after it begin like an xz file.
+printf '\\xfd7zXZ\n' >"$dir/xz.keys"
+kvcli dump "$dir/xz.keys" >"$dir/out"
+printf '\\xfd7zXZ\t2\n' | cmp -s - "$dir/out" || fail "$(od -c "$dir/out")"
+start_server foreign
+expect 0 kvcli -q load "$dir/odd.tsv"
+expect 0 kvcli del "$(printf '\037\213\010')"
+expect 64 kvcli -f nul keys && says 'the first key begins like another kind of file'
+expect 64 kvcli -f nul dump && says 'the first key begins like another kind of file'
+expect 0 kvcli keys && printf '\\xfd7zXZ\n' | cmp -s - "$dir/out" || fail "$(od -c "$dir/out")"
+
 # ---- all keys
 start_server all
 expect 0 kvcli keys && silent && prints ''
