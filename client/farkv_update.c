@@ -29,7 +29,7 @@ struct update {
 	 * Make `value` of what is there, NULL if there is nothing (only if `creates`). An error ends
 	 * the call.
 	 */
-	int (*make)(struct update *u, const struct block_view *old);
+	int (*make)(const struct farkv *kv, struct update *u, const struct block_view *old);
 	bool creates;
 	const void *value;
 	size_t value_len;
@@ -104,11 +104,11 @@ static int attempt(struct farkv *kv, struct update *u)
 	if (err && (err != FARKV_ENOTFOUND || !u->creates))
 		return err;
 	if (err) {
-		err = u->make(u, NULL);
+		err = u->make(kv, u, NULL);
 		return err ? err : write_value(kv, u, &key, NULL);
 	}
 	old = op->view;
-	err = u->make(u, &old);
+	err = u->make(kv, u, &old);
 	return err ? err : write_value(kv, u, &key, &old);
 }
 
@@ -178,10 +178,11 @@ static void print_number(struct update *u)
 	u->value_len = (size_t)(u->text + sizeof(u->text) - at);
 }
 
-static int make_number(struct update *u, const struct block_view *old)
+static int make_number(const struct farkv *kv, struct update *u, const struct block_view *old)
 {
 	uint64_t was;
 
+	(void)kv;
 	if (!old)
 		u->number = u->initial;
 	else if (!parse_number(old->value, old->value_len, &was))
@@ -266,11 +267,13 @@ static void copy(uint8_t *to, const void *from, size_t len)
 		memcpy(to, from, len);
 }
 
-static int make_whole(struct update *u, const struct block_view *old)
+static int make_whole(const struct farkv *kv, struct update *u, const struct block_view *old)
 {
 	size_t len = old->value_len + u->part_len;
-	int err = grow(u, len);
+	int err = handle_value(kv, "", len); /* before anything is copied */
 
+	if (!err)
+		err = grow(u, len);
 	if (err)
 		return err;
 	copy(u->whole + (u->before ? u->part_len : 0), old->value, old->value_len);

@@ -663,9 +663,9 @@ int farkv_decr(struct farkv *kv, const void *key, size_t key_len,
  * Add `data_len` bytes at the end of a key's value, which must exist (FARKV_ENOTFOUND).
  *
  * The value keeps its time to live and its user word. A get and a cas as in farkv_incr(), with its
- * errors and cost; FARKV_ETOOLARGE if the whole value
- * exceeds the store's limit. Allocates the whole value's length for the time of the call. `data`
- * may be NULL if data_len is 0.
+ * errors and cost; FARKV_ETOOLARGE if the whole value would exceed the store's limit, before `data`
+ * is read. Otherwise allocates the whole value's length for the time of the call. `data` may be
+ * NULL if data_len is 0.
  */
 int farkv_append(struct farkv *kv, const void *key, size_t key_len,
 		 const void *data, size_t data_len) FARKV_MUST_CHECK;

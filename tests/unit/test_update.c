@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -269,6 +270,21 @@ START_TEST(value_grows_up_to_the_limit)
 	e2e_detail("--max-item-size");
 	FAILS(FARKV_ETOOLARGE, farkv_prepend(kv, "k", 1, "x", 1));
 	e2e_expect(kv, "k", 1, want, limit);
+}
+END_TEST
+
+START_TEST(data_that_are_too_long_are_not_read)
+{
+	size_t limit = 1 << 20;
+	void *data = mmap(NULL, limit, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	ck_assert(data != MAP_FAILED);
+	OK(e2e_put(kv, "k", "x"));
+	FAILS(FARKV_ETOOLARGE, farkv_append(kv, "k", 1, data, limit));
+	e2e_detail("has 1048577 bytes");
+	FAILS(FARKV_ETOOLARGE, farkv_prepend(kv, "k", 1, data, limit));
+	e2e_expect_str(kv, "k", "x");
+	munmap(data, limit);
 }
 END_TEST
 
@@ -584,6 +600,7 @@ static Suite *suite(void)
 	tcase_add_test(t, reader_may_not_count_or_append);
 	tcase_add_test(t, value_grows_at_either_end);
 	tcase_add_test(t, value_grows_up_to_the_limit);
+	tcase_add_test(t, data_that_are_too_long_are_not_read);
 	tcase_add_test(t, value_that_was_got_is_appended_to_itself);
 	suite_add_tcase(s, t);
 
