@@ -112,6 +112,7 @@ int farkv_borrow(struct farkv *kv, const void *key, size_t key_len,
 	if (err)
 		return err;
 	err = borrow_key(kv, key, key_len, view_out);
+	handle_count(kv, INDEX_GET, err, 1);
 	handle_end(kv);
 	return err;
 }

@@ -79,6 +79,7 @@ static int write_value(struct farkv *kv, const struct update *u, const struct in
 		op->ttl_ms = u->ttl_ms;
 	}
 	err = run(kv);
+	handle_count(kv, op->kind, err, 1);
 	if (!err)
 		handle_after(kv, op);
 	/* What was there has been deleted, or something has come. */

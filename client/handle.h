@@ -204,7 +204,7 @@ static inline int handle_value(const struct farkv *kv, const void *value, size_t
 
 /**
  * Count the result of `n` calls or items, inside the critical section: a get that found a value or
- * found none, or a value that was stored. Errors and deletes count as nothing.
+ * found none, or a value that was stored. Errors, deletes and questions of presence count as nothing.
  */
 static inline void handle_count(const struct farkv *kv, enum index_kind kind, int result,
 				uint64_t n)
@@ -213,7 +213,7 @@ static inline void handle_count(const struct farkv *kv, enum index_kind kind, in
 
 	if (kind == INDEX_GET && (result == 0 || result == FARKV_ENOTFOUND))
 		hits_add(result ? &h->misses : &h->hits, n);
-	else if (kind != INDEX_GET && kind != INDEX_DELETE && result == 0)
+	else if (kind_stores(kind) && result == 0)
 		hits_add(&h->sets, n);
 }
 

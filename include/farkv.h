@@ -357,11 +357,14 @@ struct farkv_stats {
 	uint64_t pages_refused;   /**< times that the machine had no memory for
 				       pages of the region */
 	/* Of all sessions since the server started, by their own account: single calls, items of
-	   batches, and requests. Over RDMA as of a session's last barrier, farkv_stats() or end. */
+	   batches, and requests. A borrow counts as a get, and a touch as the get and the cas that
+	   it consists of. Exists and delete do not count. Over RDMA as of a session's last barrier,
+	   farkv_stats() or end. */
 	uint64_t gets;            /**< hits and misses */
 	uint64_t hits;            /**< gets that found a value */
 	uint64_t misses;          /**< gets that ended with FARKV_ENOTFOUND */
-	uint64_t sets;            /**< put, add, replace, cas that succeeded */
+	uint64_t sets;            /**< put, add, replace, cas, incr, decr, append and prepend
+				       that succeeded */
 	uint64_t expired;         /**< expired values freed by the server, ever */
 };
 

@@ -139,7 +139,7 @@ static void prefetch_block(const struct index *ix, const struct index_op *op)
 
 bool op_take_block(struct index *ix, struct index_op *op)
 {
-	if (kind_reads(op->kind) || op->kind == INDEX_DELETE ||
+	if (!kind_stores(op->kind) ||
 	    op->own != OWN_NONE || op->doubt == DOUBT_RESOLVING)
 		return true;
 	op->cls = (uint8_t)class_for(op_room(op));

@@ -34,6 +34,12 @@ static inline bool kind_reads(unsigned kind)
 	return kind == INDEX_GET || kind == INDEX_EXISTS;
 }
 
+/** True if operations of this kind write a value. */
+static inline bool kind_stores(unsigned kind)
+{
+	return !kind_reads(kind) && kind != INDEX_DELETE;
+}
+
 enum index_wait {
 	INDEX_WAIT_NONE,
 	/*

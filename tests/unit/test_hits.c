@@ -199,6 +199,63 @@ START_TEST(killed_process_is_in_the_sums)
 }
 END_TEST
 
+START_TEST(presence_is_neither_get_nor_set)
+{
+	struct farkv_request ask = {.kind = FARKV_REQUEST_EXISTS, .key = "k", .key_len = 1};
+	struct farkv_key keys[2] = {{"k", 1}, {"none", 4}};
+	size_t prefix;
+
+	OK(e2e_put(kv, "k", "v"));
+	check(0, 0, 1);
+	OK(farkv_exists(kv, "k", 1));
+	FAILS(FARKV_ENOTFOUND, farkv_exists(kv, "none", 4));
+	run(&ask, 0);
+	OK(farkv_mexists(kv, keys, 2, NULL, &prefix));
+	check(0, 0, 0);
+}
+END_TEST
+
+START_TEST(counts_and_appends_that_store_are_sets)
+{
+	struct farkv_incr_options create = {.size = sizeof(create), .flags = FARKV_INCR_CREATE};
+
+	FAILS(FARKV_ENOTFOUND, farkv_incr(kv, "n", 1, NULL, NULL));
+	FAILS(FARKV_ENOTFOUND, farkv_append(kv, "n", 1, "0", 1));
+	check(0, 0, 0);
+	OK(farkv_incr(kv, "n", 1, &create, NULL));
+	OK(farkv_incr(kv, "n", 1, NULL, NULL));
+	OK(farkv_decr(kv, "n", 1, NULL, NULL));
+	OK(farkv_append(kv, "n", 1, "x", 1));
+	OK(farkv_prepend(kv, "n", 1, "x", 1));
+	FAILS(FARKV_EINVAL, farkv_incr(kv, "n", 1, NULL, NULL));
+	check(0, 0, 5);
+}
+END_TEST
+
+START_TEST(borrow_mget_into_and_touch_are_gets)
+{
+	struct farkv_get_into_item items[2] = {{.key = "k", .key_len = 1},
+					       {.key = "none", .key_len = 4}};
+	struct farkv_value v;
+	struct farkv_view view;
+
+	OK(e2e_put(kv, "k", "v"));
+	FAILS(FARKV_ETOOSMALL, farkv_mget_into(kv, items, 2));
+	check(1, 1, 1);
+	OK(farkv_touch(kv, "k", 1, 1000000));
+	OK(farkv_get_touch(kv, "k", 1, 1000000, &v)); /* is not written again */
+	FAILS(FARKV_ENOTFOUND, farkv_touch(kv, "none", 4, 1));
+	check(2, 1, 1);
+	if (real_server_skips("farkv_borrow", "by RDMA nothing is borrowed"))
+		return;
+	OK(farkv_borrow(kv, "k", 1, &view));
+	OK(farkv_borrow_check(kv, &view));
+	FAILS(FARKV_ENOTFOUND, farkv_borrow(kv, "none", 4, &view));
+	FAILS(FARKV_EINVAL, farkv_borrow(kv, "", 0, &view));
+	check(1, 1, 0);
+}
+END_TEST
+
 static Suite *suite(void)
 {
 	Suite *s = suite_create("hits");
@@ -212,6 +269,9 @@ static Suite *suite(void)
 	tcase_add_test(t, submitted_requests_count_their_outcome);
 	tcase_add_test(t, sessions_that_ended_are_in_the_sums);
 	tcase_add_test(t, killed_process_is_in_the_sums);
+	tcase_add_test(t, presence_is_neither_get_nor_set);
+	tcase_add_test(t, counts_and_appends_that_store_are_sets);
+	tcase_add_test(t, borrow_mget_into_and_touch_are_gets);
 	suite_add_tcase(s, t);
 	return s;
 }
