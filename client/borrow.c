@@ -91,7 +91,7 @@ static int borrow_key(struct farkv *kv, const void *key, size_t key_len,
 			  .version = b.version,
 			  .ttl_ms = b.left_ms == BLOCK_NEVER ? 0 : b.left_ms,
 			  .user = b.user},
-		.proof = {[PROOF_HANDLE] = (uintptr_t)kv,
+		.proof = {[PROOF_HANDLE] = kv->opened.number,
 			  [PROOF_EPOCH] = kv->epoch,
 			  [PROOF_SLOT] = b.look.slot,
 			  [PROOF_WORD] = b.look.word,
@@ -143,7 +143,7 @@ int farkv_borrow_check(struct farkv *kv, const struct farkv_view *view)
 
 	if (!kv)
 		return handle_missing();
-	if (!view || view->proof[PROOF_HANDLE] != (uintptr_t)kv)
+	if (!view || view->proof[PROOF_HANDLE] != kv->opened.number)
 		return err_set(FARKV_EINVAL, "farkv_borrow_check: %s",
 			       view ? "the view is not one of this handle" : "view is NULL");
 	/* No barrier is answered from here to handle_end(), and all of the view was read before. */

@@ -8,10 +8,13 @@
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct opened *first;
+static uint64_t last_number;
 
 void opened_add(struct opened *o)
 {
 	pthread_mutex_lock(&lock);
+	if (!o->number)
+		o->number = ++last_number;
 	o->next = first;
 	first = o;
 	pthread_mutex_unlock(&lock);

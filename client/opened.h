@@ -7,12 +7,15 @@
 #define CLIENT_OPENED_H
 
 #include <stdbool.h>
+#include <stdint.h>
 
 /** Embedded in a handle. */
 struct opened {
 	struct opened *next;
+	uint64_t number; /* from 1 on; no other handle of this process has had it */
 };
 
+/** `o` is zeroed, or was removed. It gets its number the first time. */
 void opened_add(struct opened *o);
 /** False if it is not there; then *o has not been read. Cost: a walk over all open handles. */
 bool opened_remove(struct opened *o);

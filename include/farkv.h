@@ -806,11 +806,13 @@ int farkv_borrow(struct farkv *kv, const void *key, size_t key_len,
  *
  * 0: it was. The key has kept the value, or it was replaced and less than half of the grace period
  * T has passed since farkv_borrow() (kvserver --grace-ms; time does not count on a server whose
- * writers come by RDMA). FARKV_ESTALE: what was read may be something else and must not be used:
- * the value was replaced, its part of the index was rebuilt, or the server has reclaimed memory. A
- * view can be checked several times.
+ * writers come by RDMA).
+ * FARKV_ESTALE: what was read may be something else and must not be used. The value was replaced,
+ * its part of the index was rebuilt, or the server has reclaimed memory.
+ * A view can be checked several times.
  *
- * Errors: FARKV_ESTALE; FARKV_EINVAL (no view of this handle); FARKV_EDISCONNECTED,
+ * Errors: FARKV_ESTALE; FARKV_EINVAL (no view of this handle: also one of a closed handle, whose
+ * memory is gone); FARKV_EDISCONNECTED,
  * FARKV_ETIMEDOUT, FARKV_ELINKDOWN, FARKV_ENOMEM. No message; 0 takes two loads of shared memory.
  */
 int farkv_borrow_check(struct farkv *kv, const struct farkv_view *view) FARKV_MUST_CHECK;

@@ -180,6 +180,21 @@ START_TEST(borrow_with_bad_arguments_is_refused)
 }
 END_TEST
 
+/* A new handle soon gets the memory, and so the address, of the closed one. */
+START_TEST(view_of_a_closed_handle_is_refused)
+{
+	struct farkv_view v;
+
+	OK(e2e_put(kv, "k", "value"));
+	v = borrow("k");
+	for (unsigned i = 0; i < 50; i++) {
+		farkv_close(kv);
+		kv = e2e_open(srv.path, 20000);
+		FAILS(FARKV_EINVAL, farkv_borrow_check(kv, &v));
+	}
+}
+END_TEST
+
 /* Nobody writes to a block for T after it was replaced. */
 START_TEST(view_of_a_replaced_value_holds_for_half_of_T)
 {
@@ -476,6 +491,7 @@ static Suite *suite(void)
 	tcase_add_test(t, borrow_of_an_absent_key_finds_nothing);
 	tcase_add_test(t, borrowed_value_has_time_and_user_word_until_it_expires);
 	tcase_add_test(t, borrow_with_bad_arguments_is_refused);
+	tcase_add_test(t, view_of_a_closed_handle_is_refused);
 	tcase_add_test(t, view_of_a_replaced_value_holds_for_half_of_T);
 	tcase_add_test(t, view_of_a_server_that_was_restarted_is_refused);
 	tcase_add_test(t, borrow_in_a_child_is_refused);

@@ -88,7 +88,7 @@ static void all_are_refused(void)
 	REFUSED(farkv_mget_into(kv, &into, 1));
 	ck_assert_int_eq(into.result, FARKV_EABORTED);
 	REFUSED(farkv_borrow(kv, "k", 1, &view));
-	view.proof[0] = (uintptr_t)kv;
+	view.proof[0] = kv->opened.number;
 	REFUSED(farkv_borrow_check(kv, &view));
 	farkv_close(kv);
 	assert_detail("in use by another call");
