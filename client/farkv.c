@@ -294,9 +294,12 @@ int farkv_scan(struct farkv *kv, uint64_t *cursor, size_t max,
 
 int farkv_clear(struct farkv *kv, uint64_t *deleted_out)
 {
-	uint64_t deleted = 0;
+	uint64_t deleted;
 	int err;
 
+	if (!deleted_out)
+		deleted_out = &deleted;
+	*deleted_out = 0;
 	err_clear();
 	if (!kv)
 		return handle_missing();
@@ -305,10 +308,8 @@ int farkv_clear(struct farkv *kv, uint64_t *deleted_out)
 		return err;
 	err = handle_writable(kv);
 	if (!err)
-		err = scan_clear(kv, &deleted);
+		err = scan_clear(kv, deleted_out);
 	handle_end(kv);
-	if (deleted_out)
-		*deleted_out = deleted;
 	return err;
 }
 

@@ -957,9 +957,10 @@ int farkv_scan(struct farkv *kv, uint64_t *cursor, size_t max,
  * Remove all keys: a scan whose keys are deleted.
  *
  * Keys that had a value when the call began and were not written since are gone afterwards. A key
- * that others write meanwhile has the value of a write during the call, or none. If the call
+ * that others write meanwhile has the value of such a write, or none. If the call
  * fails, or the program ends, some keys are gone and the others untouched; call it again.
- * *deleted_out, if not NULL, is the number of values removed, also after an error.
+ * *deleted_out, if not NULL, is the number of values removed, also after an error: 0 if the call
+ * could not begin.
  *
  * Errors: those of farkv_delete() except FARKV_ENOTFOUND; FARKV_ECORRUPT: all is done, but keys
  * that cannot be read may be left. op_timeout_ms bounds each part of the index (farkv_scan()), not

@@ -434,7 +434,7 @@ END_TEST
 START_TEST(bad_arguments_are_refused)
 {
 	const struct farkv_scan_item *items = NULL;
-	uint64_t cursor = 5;
+	uint64_t cursor = 5, deleted = 7;
 	size_t n = 7;
 
 	FAILS(FARKV_EINVAL, farkv_scan(NULL, &cursor, SIZE_MAX, &items, &n));
@@ -444,6 +444,8 @@ START_TEST(bad_arguments_are_refused)
 	FAILS(FARKV_EINVAL, farkv_scan(kv, &cursor, FARKV_SCAN_MIN - 1, &items, &n));
 	e2e_detail("max is 63; at least 64");
 	FAILS(FARKV_EINVAL, farkv_clear(NULL, NULL));
+	FAILS(FARKV_EINVAL, farkv_clear(NULL, &deleted));
+	ck_assert_uint_eq(deleted, 0);
 	ck_assert(cursor == 5 && n == 7 && !items);
 }
 END_TEST
