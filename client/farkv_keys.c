@@ -506,10 +506,8 @@ static int mexists(struct farkv *kv, const struct farkv_key *keys, size_t n, uin
 {
 	int err = items_check(kv, keys, "keys", n);
 
-	*prefix_out = 0;
-	if (err)
-		return err;
-	err = handle_begin(kv);
+	if (!err)
+		err = handle_begin(kv);
 	if (err)
 		return err;
 	err = batch_exists(kv, keys, n, bitmap, prefix_out);
@@ -520,9 +518,11 @@ static int mexists(struct farkv *kv, const struct farkv_key *keys, size_t n, uin
 int farkv_mexists(struct farkv *kv, const struct farkv_key *keys, size_t n, uint8_t *bitmap,
 		  size_t *prefix_out)
 {
-	size_t prefix;
+	size_t prefix = 0;
 	int err;
 
+	if (kv && handle_is_busy(kv))
+		return handle_busy(kv);
 	if (bitmap)
 		memset(bitmap, 0, n / 8 + (n % 8 != 0));
 	err = mexists(kv, keys, n, bitmap, &prefix);

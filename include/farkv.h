@@ -535,7 +535,8 @@ int farkv_exists(struct farkv *kv, const void *key,
  * and linearized one by one, not as a transaction.
  *
  * Returns 0 if every key was answered, otherwise the error of the first one that was not. Bitmap
- * and prefix are written in any case, and say of such a key that it has no value. FARKV_ETIMEDOUT,
+ * and prefix are written also then, unless the handle is in use by another call, and say of such a
+ * key that it has no value. FARKV_ETIMEDOUT,
  * FARKV_EDISCONNECTED, FARKV_ELINKDOWN and FARKV_ENOMEM end the call, as for farkv_mget(): the keys
  * after that group of 128 were not asked.
  * Cost: for each 128 keys the round trips of the key that needs most, 1 or 2.
@@ -766,7 +767,8 @@ int farkv_mget(struct farkv *kv, struct farkv_get_item *items,
 
 /**
  * Read `n` keys together, each into its item's buffer, as by farkv_get_into(). Buffers must not
- * overlap each other, nor a key of the call. Values of 4 KiB and more come directly to memory of
+ * overlap each other, nor (other than there) any key of the call, because a value may arrive while
+ * keys are still in use. Values of 4 KiB and more come directly to memory of
  * farkv_buf_alloc() and farkv_buf_register(); over shared memory to any memory.
  *
  * Returns as farkv_mget(); FARKV_ETOOSMALL of an item, whose `len` is set, is an error of that item

@@ -53,6 +53,8 @@ static void all_are_refused(void)
 	struct farkv_view view = {.proof = {0}};
 	struct farkv_request r = {.key = "k", .key_len = 1};
 	struct farkv_key key = {"k", 1};
+	uint8_t bitmap = 0xff;
+	size_t prefix = 9;
 	const struct farkv_scan_item *items;
 	struct farkv_completion c;
 	char out[64], buf[8];
@@ -72,7 +74,8 @@ static void all_are_refused(void)
 	REFUSED(farkv_mput(kv, &p, 1));
 	ck_assert_int_eq(p.result, FARKV_EABORTED);
 	REFUSED(farkv_exists(kv, "k", 1));
-	REFUSED(farkv_mexists(kv, &key, 1, NULL, NULL));
+	REFUSED(farkv_mexists(kv, &key, 1, &bitmap, &prefix));
+	ck_assert(bitmap == 0xff && prefix == 9);
 	REFUSED(farkv_scan(kv, &cursor, 64, &items, &len));
 	REFUSED(farkv_clear(kv, NULL));
 	REFUSED(farkv_submit(kv, &r, 1));
