@@ -928,8 +928,11 @@ int farkv_event_fd(struct farkv *kv) FARKV_MUST_CHECK;
  *		... items[0] to items[n - 1]
  *	} while (!err && cursor);
  *
- * *cursor is 0 before the first call and 0 again after the last. In between it is a position that
- * any handle of the store can go on from, at any time. *n_out can be 0 before the end.
+ * *cursor is 0 before the first call and 0 again after the last. In between it is a position in this
+ * store that any of its handles can go on from, as long as the server is not restarted: the store of
+ * a restarted server is another one, and a cursor from before would pass over keys of it, which no
+ * call can tell. So after FARKV_EDISCONNECTED, from any call on the handle, begin at 0 again. *n_out
+ * can be 0 before the end.
  *
  * A key that has a value during the whole scan is listed exactly once, whatever is written
  * meanwhile and however the index grows. A key that comes or goes during the scan is listed once
@@ -947,7 +950,7 @@ int farkv_event_fd(struct farkv *kv) FARKV_MUST_CHECK;
  *
  * Errors: FARKV_EINVAL, FARKV_ETIMEDOUT, FARKV_EDISCONNECTED, FARKV_ELINKDOWN, FARKV_EPERM (the
  * device refused the read), FARKV_ENOMEM, FARKV_EFORMAT (the directory is damaged); the cursor is
- * unchanged, and the call may be repeated. FARKV_ECORRUPT: some keys of this part cannot be read;
+ * unchanged, and the call may be repeated (after FARKV_EDISCONNECTED from 0 on). FARKV_ECORRUPT: some keys of this part cannot be read;
  * the others are in the array, the cursor has gone on, and the scan may, too.
  * Cost: 1 round trip, and 1 for each 128 keys of the part, of which a large store has 1500 to 3000.
  * Over shared memory nothing leaves the machine.
