@@ -359,7 +359,7 @@ static int check_apart(const struct buffers *b, const uint8_t *p, size_t bytes)
 		if (overlap(p, bytes, c->base, c->pages * PAGE))
 			return err_set(FARKV_EINVAL,
 				       "the memory at %p is of farkv_buf_alloc(), which has "
-				       "registered it",
+				       "registered it until the handle is closed",
 				       (const void *)p);
 	return 0;
 }

@@ -58,7 +58,8 @@ void buffers_free(struct buffers *b, void *p);
 
 /**
  * Register the program's memory with the lane, now and with later ones; without a lane, or if it
- * carries no segments, only record it. FARKV_EINVAL (not mapped; overlaps a range or a chunk),
+ * carries no segments, only record it. FARKV_EINVAL (not mapped; overlaps a range or a chunk, whose
+ * freed buffers stay registered),
  * FARKV_ENOMEM, FARKV_ESYS with a detail. `bytes` is not 0.
  */
 int buffers_register(struct buffers *b, void *p, size_t bytes);

@@ -723,14 +723,16 @@ void farkv_buf_free(struct farkv *kv, void *buf);
  * Several handles may register the same memory. Each lookup compares ranges one by one: register
  * few large ones, once.
  *
- * Over shared memory the range is only recorded, with the same checks, so that a program behaves
- * alike; every farkv_get_into() is direct there.
+ * Over shared memory the range is only recorded, after the same checks for unmapped pages and
+ * overlaps; every farkv_get_into() is direct there. Memory that is mapped without access (PROT_NONE)
+ * only the device refuses.
  *
  * fork(2): registration belongs to the parent's handle. Before Linux 5.12 the parent's first write
  * to a page after a fork moves it away from the device: exclude the memory from children there
  * (MADV_DONTFORK).
  *
- * Errors: FARKV_EINVAL (NULL, no bytes, not mapped, or overlaps a range or buffer of this handle),
+ * Errors: FARKV_EINVAL (NULL, no bytes, not mapped, or overlaps a range of this handle or its
+ * memory for buffers, in use or freed: that stays registered and the library's),
  * FARKV_ENOMEM (also: the limit of locked memory, ulimit -l), FARKV_ESYS (the device cannot
  * register this memory), FARKV_EDISCONNECTED (an inherited handle). No message, no round trip, but
  * the kernel pins page by page: not for the path of an operation.
