@@ -286,13 +286,14 @@ static int read_payload(struct snapshot_reader *r, uint64_t len)
 
 bool snapshot_next(struct snapshot_reader *r, struct snapshot_record *out)
 {
-	struct wire in = wire_reader(r->payload + r->at, r->len - r->at);
 	struct snapshot_record rec;
+	struct wire in;
 	uint16_t flags;
 	uint64_t value_len;
 
-	if (r->at == r->len)
+	if (r->at == r->len) /* and before the first chunk there is no payload */
 		return false;
+	in = wire_reader(r->payload + r->at, r->len - r->at);
 	rec.key_len = wire_get_u16(&in);
 	flags = wire_get_u16(&in);
 	rec.user = wire_get_u32(&in);
