@@ -15,7 +15,9 @@ cp "$top_builddir/python/.libs/_farkv.so" "$dir/site/farkv" || fail "no module w
 PYTHONPATH=$dir/site PYTHONDONTWRITEBYTECODE=1
 export PYTHONPATH PYTHONDONTWRITEBYTECODE
 
-if command -v mypy >/dev/null; then
+if [ "${FARKV_TEST_TRANSPORT-}" = rdma ]; then
+	: # the types were checked where the machine is not an emulated one
+elif command -v mypy >/dev/null; then
 	cases=$((cases + 1))
 	(cd "$dir/site" && mypy --strict --cache-dir "$dir/mypy" -p farkv) >"$dir/out" ||
 		fail "mypy: $(cat "$dir/out")"
