@@ -60,7 +60,7 @@ grep -q '^PASS: ' coverage-rdma.log || rdma=without-rdma
 
 gcovr --root "$srcdir" --object-directory . --json coverage.json \
 	--filter "$srcdir/common/" --filter "$srcdir/client/" \
-	--filter "$srcdir/server/" --filter "$srcdir/bench/" . || status=1
+	--filter "$srcdir/gate/" --filter "$srcdir/server/" --filter "$srcdir/bench/" . || status=1
 python3 "$srcdir/tests/tools/coverage.py" coverage.json $rdma common=$least \
 	client=$least >coverage.txt || status=1
 verdicts coverage.txt
