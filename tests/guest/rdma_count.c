@@ -347,8 +347,9 @@ static const struct budget remembered[] = {
 	{"EXISTS", NULL, {.kind = EXISTS}, COST(1, 0, 0, 1, 0)},
 	{"EXISTS, deleted", put_and_delete, {EXISTS, LAST, FARKV_ENOTFOUND, 0},
 	 COST(1, 0, 0, 1, 0)},
+	/* What another wrote may have expired: its header tells. */
 	{"EXISTS, written by another", other_writes_after, {.kind = EXISTS},
-	 COST(1, 0, 0, 1, 0)},
+	 COST(2, 1, 0, 2, 0)},
 	{"EXISTS, deleted by another", other_deletes, {EXISTS, LAST, FARKV_ENOTFOUND, 0},
 	 COST(1, 0, 0, 1, 0)},
 	{"128 EXISTS together", NULL, {.kind = MEXISTS}, COST(1, 0, 0, BATCH, 0)},
@@ -358,8 +359,9 @@ static const struct budget remembered[] = {
 	 {GET, LAST, FARKV_ENOTFOUND, 0}, COST(1, 1, 0, 1, 0)},
 	{"PUT, written by another", other_writes_after, {.kind = PUT},
 	 COST(2, 0, 1, 2, 1)},
+	/* Expired and replaced have different results: it searches. */
 	{"CAS, written by another", other_writes_after,
-	 {CAS, OLD, FARKV_EVERSION, 0}, COST(1, 0, 1, 1, 1)},
+	 {CAS, OLD, FARKV_EVERSION, 0}, COST(4, 3, 1, 1, 2)},
 };
 
 /* Of a cached value only the slot is read. */
