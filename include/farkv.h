@@ -519,8 +519,9 @@ int farkv_get_into(struct farkv *kv, const void *key, size_t key_len, void *buf,
  * is said of its integrity: only a get verifies it.
  *
  * Errors: those of farkv_get() (FARKV_ECORRUPT: the stored key is damaged).
- * Linearizable per key. Cost: 1 round trip for a key with a cached location, which READs 8 bytes;
- * otherwise 2 if the key has a value, which READ the window and the value's header and key, and 1
+ * Linearizable per key. Cost: 1 round trip for a key with a cached location, which READs 8 bytes,
+ * and header and key too if the value expires; 2 if another client has written it since.
+ * Otherwise 2 if the key has a value, which READ the window and the value's header and key, and 1
  * if not. The next operation on the key finds its location cached, but its value is not.
  */
 int farkv_exists(struct farkv *kv, const void *key,
@@ -584,7 +585,8 @@ int farkv_replace(struct farkv *kv, const void *key, size_t key_len,
  * get returned. *version_out, if not NULL, is the version of the new value.
  *
  * Errors: FARKV_EVERSION (another write came first), FARKV_ENOTFOUND (no value), and those of
- * farkv_put(). Cost: 1 round trip with a cached location, otherwise 3.
+ * farkv_put(). Cost: 1 round trip with a cached location, 4 if another client has written the value
+ * since; otherwise 3.
  */
 int farkv_cas(struct farkv *kv, const void *key, size_t key_len,
 	      const void *value, size_t value_len, uint64_t expected,
