@@ -219,12 +219,9 @@ static void load_summary(const struct load *l, uint64_t ns, int code)
 		cli_error(l->cli, code, "interrupted");
 	if (l->cli->json) {
 		o = json_object();
-		json_object_set_new(o, "stored",
-				    json_integer((json_int_t)l->stored));
-		json_object_set_new(o, "kept",
-				    json_integer((json_int_t)l->kept));
-		json_object_set_new(o, "bytes",
-				    json_integer((json_int_t)l->bytes));
+		output_count(o, "stored", l->stored);
+		output_count(o, "kept", l->kept);
+		output_count(o, "bytes", l->bytes);
 		json_object_set_new(o, "seconds", json_real(s));
 		json_object_set_new(o, "complete", json_boolean(code == 0));
 		output_print(o);

@@ -66,10 +66,7 @@ static const struct {
 
 static uint64_t value_of(const struct farkv_fsck *f, size_t row)
 {
-	uint64_t v;
-
-	memcpy(&v, (const char *)f + rows[row].offset, sizeof(v));
-	return v;
+	return output_field(f, rows[row].offset);
 }
 
 static void print_json(const struct farkv_fsck *f)
@@ -77,8 +74,7 @@ static void print_json(const struct farkv_fsck *f)
 	json_t *o = json_object();
 
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++)
-		json_object_set_new(o, rows[i].name,
-				    json_integer((json_int_t)value_of(f, i)));
+		output_count(o, rows[i].name, value_of(f, i));
 	output_print(o);
 }
 

@@ -45,6 +45,14 @@ static int conclude(struct cli *cli, int err, const struct input_key *key)
 	return err ? cli_fail(cli, err, key->data, key->len) : CLI_OK;
 }
 
+/* Parse an argument as key, and connect. */
+static int key_of(struct cli *cli, char *arg, struct input_key *key)
+{
+	int code = input_key(cli, arg, key);
+
+	return code ? code : cli_connect(cli);
+}
+
 /* Parse all arguments as keys; the caller frees *keys_out. */
 static int keys_of(struct cli *cli, int argc, char **argv,
 		   struct input_key **keys_out)
@@ -81,7 +89,7 @@ static void print_json_value(const void *key, size_t key_len,
 	json_t *o = output_object(key, key_len, "ok");
 
 	output_bytes(o, "value", v->data, v->len);
-	json_object_set_new(o, "version", json_integer((json_int_t)v->version));
+	output_count(o, "version", v->version);
 	output_ttl(o, v->ttl_ms, v->user);
 	output_print(o);
 }
@@ -90,11 +98,8 @@ static int get(struct cli *cli, char *arg, bool with_version)
 {
 	struct input_key key;
 	struct farkv_value v;
-	int code, err;
+	int code = key_of(cli, arg, &key), err;
 
-	code = input_key(cli, arg, &key);
-	if (!code)
-		code = cli_connect(cli);
 	if (code)
 		return code;
 	err = farkv_get(cli->kv, key.data, key.len, &v);
@@ -290,8 +295,7 @@ static void print_version(struct cli *cli, const struct input_key *key,
 
 	if (cli->json) {
 		o = output_object(key->data, key->len, "ok");
-		json_object_set_new(o, "version",
-				    json_integer((json_int_t)version));
+		output_count(o, "version", version);
 		output_print(o);
 	} else if (!cli->quiet) {
 		printf("%" PRIu64 "\n", version);
@@ -388,12 +392,9 @@ int cmd_ttl(struct cli *cli, int argc, char **argv)
 {
 	struct input_key key;
 	struct farkv_value v;
-	int code, err;
+	int code = key_of(cli, argv[0], &key), err;
 
 	(void)argc;
-	code = input_key(cli, argv[0], &key);
-	if (!code)
-		code = cli_connect(cli);
 	if (code)
 		return code;
 	err = farkv_get(cli->kv, key.data, key.len, &v);
@@ -412,9 +413,7 @@ int cmd_touch(struct cli *cli, int argc, char **argv)
 	(void)argc;
 	code = input_ttl(cli, argv[1], &ttl_ms);
 	if (!code)
-		code = input_key(cli, argv[0], &key);
-	if (!code)
-		code = cli_connect(cli);
+		code = key_of(cli, argv[0], &key);
 	if (code)
 		return code;
 	return conclude(cli, farkv_touch(cli->kv, key.data, key.len, ttl_ms), &key);
@@ -493,9 +492,7 @@ static int count(struct cli *cli, int argc, char **argv, count_fn *fn)
 						"--ttl is for the first number: give --initial, "
 						"too; other numbers keep their time");
 	if (!code)
-		code = input_key(cli, argv[0], &key);
-	if (!code)
-		code = cli_connect(cli);
+		code = key_of(cli, argv[0], &key);
 	if (code)
 		return code;
 	err = fn(cli->kv, key.data, key.len, &o, &number);

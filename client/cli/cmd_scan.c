@@ -27,8 +27,8 @@ static int keys_print(struct keys *k, const struct farkv_scan_item *it)
 		json_t *o = json_object();
 
 		output_bytes(o, "key", it->key, it->key_len);
-		json_object_set_new(o, "length", json_integer((json_int_t)it->value_len));
-		json_object_set_new(o, "version", json_integer((json_int_t)it->version));
+		output_count(o, "length", it->value_len);
+		output_count(o, "version", it->version);
 		output_ttl(o, it->ttl_ms, 0);
 		output_print(o);
 	} else if (!writer_put_key(&k->cli->records, it->key, it->key_len)) {

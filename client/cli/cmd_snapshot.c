@@ -54,11 +54,6 @@ static int file_error(const struct cli *cli, int err, const char *then)
 			 then);
 }
 
-static void set_count(json_t *o, const char *name, uint64_t n)
-{
-	json_object_set_new(o, name, json_integer((json_int_t)n));
-}
-
 /* ---- save ------------------------------------------------------------------------ */
 
 struct save {
@@ -183,8 +178,8 @@ static void save_summary(const struct save *s, uint64_t ns)
 
 	if (s->cli->json) {
 		o = json_object();
-		set_count(o, "records", w->totals.records);
-		set_count(o, "bytes", w->bytes);
+		output_count(o, "records", w->totals.records);
+		output_count(o, "bytes", w->bytes);
 		json_object_set_new(o, "seconds", json_real(seconds));
 		output_print(o);
 	} else if (!s->cli->quiet) {
@@ -311,21 +306,18 @@ static const struct {
 
 static uint64_t total_of(const struct snapshot_reader *r, size_t row)
 {
-	uint64_t v;
-
-	memcpy(&v, (const char *)&r->totals + rows[row].offset, sizeof(v));
-	return v;
+	return output_field(&r->totals, rows[row].offset);
 }
 
 static void info_json(const struct snapshot_reader *r)
 {
 	json_t *o = json_object();
 
-	set_count(o, "moment_ms", r->moment_ms);
-	set_count(o, "took_ms", r->totals.took_ms);
+	output_count(o, "moment_ms", r->moment_ms);
+	output_count(o, "took_ms", r->totals.took_ms);
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++)
-		set_count(o, rows[i].name, total_of(r, i));
-	set_count(o, "file_bytes", r->bytes);
+		output_count(o, rows[i].name, total_of(r, i));
+	output_count(o, "file_bytes", r->bytes);
 	output_print(o);
 }
 
@@ -540,10 +532,10 @@ static void restore_json(const struct restore *r, double seconds, int code)
 {
 	json_t *o = json_object();
 
-	set_count(o, "restored", r->stored);
-	set_count(o, "kept", r->kept);
-	set_count(o, "expired", r->expired);
-	set_count(o, "bytes", r->bytes);
+	output_count(o, "restored", r->stored);
+	output_count(o, "kept", r->kept);
+	output_count(o, "expired", r->expired);
+	output_count(o, "bytes", r->bytes);
 	json_object_set_new(o, "seconds", json_real(seconds));
 	json_object_set_new(o, "complete", json_boolean(code == 0));
 	output_print(o);

@@ -75,10 +75,7 @@ static const struct {
 
 static uint64_t value_of(const struct farkv_stats *s, size_t row)
 {
-	uint64_t v;
-
-	memcpy(&v, (const char *)s + rows[row].offset, sizeof(v));
-	return v;
+	return output_field(s, rows[row].offset);
 }
 
 static void print_json(const struct farkv_stats *s)
@@ -86,8 +83,7 @@ static void print_json(const struct farkv_stats *s)
 	json_t *o = json_object();
 
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++)
-		json_object_set_new(o, rows[i].name,
-				    json_integer((json_int_t)value_of(s, i)));
+		output_count(o, rows[i].name, value_of(s, i));
 	output_print(o);
 }
 

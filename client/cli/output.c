@@ -58,12 +58,17 @@ void output_bytes(json_t *o, const char *name, const void *p, size_t len)
 	free(text);
 }
 
+void output_count(json_t *o, const char *name, uint64_t n)
+{
+	json_object_set_new(o, name, json_integer((json_int_t)n));
+}
+
 void output_ttl(json_t *o, uint64_t ttl_ms, uint32_t user)
 {
 	if (ttl_ms)
-		json_object_set_new(o, "ttl_ms", json_integer((json_int_t)ttl_ms));
+		output_count(o, "ttl_ms", ttl_ms);
 	if (user)
-		json_object_set_new(o, "user", json_integer((json_int_t)user));
+		output_count(o, "user", user);
 }
 
 json_t *output_object(const void *key, size_t key_len, const char *result)

@@ -10,11 +10,14 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include <jansson.h>
 
 /** Set `name` (or `name`_base64) of `o` to these bytes. */
 void output_bytes(json_t *o, const char *name, const void *p, size_t len);
+/** Set `name` of `o` to a number. */
+void output_count(json_t *o, const char *name, uint64_t n);
 /** Set "ttl_ms" and "user" of `o`, those that are not 0. */
 void output_ttl(json_t *o, uint64_t ttl_ms, uint32_t user);
 
@@ -26,5 +29,14 @@ json_t *output_object(const void *key, size_t key_len, const char *result);
 
 /** Print one line on stdout; frees `o`. */
 void output_print(json_t *o);
+
+/** The uint64_t that lies `offset` bytes into a struct: tables of figures name fields so. */
+static inline uint64_t output_field(const void *from, size_t offset)
+{
+	uint64_t v;
+
+	memcpy(&v, (const char *)from + offset, sizeof(v));
+	return v;
+}
 
 #endif
