@@ -4,6 +4,7 @@
 #include "gate_feed.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "common/base/util.h"
 #include "gate/mc_parse.h"
@@ -141,4 +142,19 @@ void gate_feed_mc(const void *data, size_t len, size_t first, size_t rest, struc
 	struct feed f = {.trace = trace};
 
 	feed(&f, data, len, (const size_t[]){first, rest}, step_mc);
+}
+
+bool gate_feed_same(gate_feed *fn, const uint8_t *data, size_t size)
+{
+	struct buf whole = {0}, pieces = {0};
+	bool same;
+
+	if (size < 2)
+		return true;
+	fn(data + 2, size - 2, size, 1, &whole);
+	fn(data + 2, size - 2, data[0], data[1] + 1u, &pieces);
+	same = whole.len == pieces.len && (!whole.len || memcmp(whole.p, pieces.p, whole.len) == 0);
+	buf_free(&whole);
+	buf_free(&pieces);
+	return same;
 }

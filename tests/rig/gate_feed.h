@@ -3,6 +3,9 @@
 #ifndef TESTS_RIG_GATE_FEED_H
 #define TESTS_RIG_GATE_FEED_H
 
+#include <stdbool.h>
+#include <stdint.h>
+
 #include "gate/buf.h"
 
 /**
@@ -10,8 +13,15 @@
  * in memory of exactly their number. Writes one line for each request, "<GET> <key>", with the
  * data block of a request of memcached after a '|', and "BAD <text>" for the end.
  */
-void gate_feed_resp(const void *data, size_t len, size_t first, size_t rest, struct buf *trace);
-void gate_feed_mc(const void *data, size_t len, size_t first, size_t rest, struct buf *trace);
+typedef void gate_feed(const void *data, size_t len, size_t first, size_t rest,
+		       struct buf *trace);
+gate_feed gate_feed_resp, gate_feed_mc;
+
+/**
+ * True if the bytes after the first two read the same in one piece as in pieces, which those two
+ * describe.
+ */
+bool gate_feed_same(gate_feed *feed, const uint8_t *data, size_t size);
 
 /** The limits that both use. */
 #define GATE_FEED_REQUEST_MAX 100000

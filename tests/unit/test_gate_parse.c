@@ -12,8 +12,6 @@
 #include "tests/rig/gate_feed.h"
 #include "tests/rig/test_main.h"
 
-typedef void feed_fn(const void *data, size_t len, size_t first, size_t rest, struct buf *trace);
-
 static void same(const struct buf *trace, const char *want, size_t cut)
 {
 	ck_assert_msg(trace->len == strlen(want) && (!trace->len ||
@@ -22,7 +20,7 @@ static void same(const struct buf *trace, const char *want, size_t cut)
 }
 
 /* Read `data` whole, cut in two at each place, and byte by byte. */
-static void reads(feed_fn *feed, const char *data, size_t len, const char *want)
+static void reads(gate_feed *feed, const char *data, size_t len, const char *want)
 {
 	for (size_t cut = 0; cut <= len; cut++) {
 		struct buf trace = {0};
