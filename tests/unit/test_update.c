@@ -495,7 +495,33 @@ static void setup_breaking(void)
 	setup();
 }
 
-/* Nobody else writes, so each outcome can be found out: it is counted once. */
+/* Count up by one over a connection that breaks at its request number `at`. */
+static int count_breaking(unsigned at, uint64_t *number_out)
+{
+	int err;
+
+	breaks = 0;
+	break_in = at;
+	err = farkv_incr(kv, "n", 1, NULL, number_out);
+	break_in = 0;
+	if (at == 1)
+		ck_assert_uint_eq(breaks, 1);
+	return err;
+}
+
+static uint64_t stored_number(void)
+{
+	char text[24] = "";
+	size_t len;
+
+	OK(farkv_get_into(kv, "n", 1, text, sizeof(text) - 1, &len, NULL));
+	return strtoull(text, NULL, 10);
+}
+
+/*
+ * Nobody else writes, so each outcome can be found out, and it is counted once. Only a barrier
+ * hides it, that of a sweep after sessions lost before: then it is tried again.
+ */
 START_TEST(count_whose_connection_breaks_is_done_once)
 {
 	uint64_t number, want = 0;
@@ -503,13 +529,15 @@ START_TEST(count_whose_connection_breaks_is_done_once)
 	break_after = _i;
 	OK(e2e_put(kv, "n", "0"));
 	for (unsigned at = 1; at <= 12; at++) {
-		breaks = 0;
-		break_in = at;
-		OK(farkv_incr(kv, "n", 1, NULL, &number));
-		break_in = 0;
+		int err;
+
+		while ((err = count_breaking(at, &number)) == FARKV_EMAYBE) {
+			number = stored_number();
+			ck_assert(number == want || number == want + 1);
+			want = number;
+		}
+		OK(err);
 		ck_assert_uint_eq(number, ++want);
-		if (at == 1)
-			ck_assert_uint_eq(breaks, 1);
 	}
 }
 END_TEST
