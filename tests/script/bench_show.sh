@@ -143,32 +143,28 @@ shows '^\[WORKLOAD\], QueueDepth, 16$'
 grep -q 'arrivals found 16 requests in flight' "$dir/err" || fail "no word of a full queue: $(cat "$dir/err")"
 
 # ---- the same by a server: one that is stopped makes no room in the index
-start_server s -m 128m
-"$KVBENCH" load farkv -P "$workloads/workloada" -p recordcount=300000 -p fieldlength=10 -target 50000 \
-	-s -p status.interval=1 >"$dir/out" 2>"$dir/err" &
-bench=$!
-await $bench 'INSERT: Count=[1-9]'
-kill -STOP "$server"
-sleep 1 # how long it stands: no part of the index has room for so many
-kill -CONT "$server"
-wait $bench || fail "a load during which the server stood: $(tail -n 1 "$dir/err")"
-late=$(ms Intended-INSERT 99thPercentileLatency)
+# load_through_stop NAME [OPTION]...: its server stands meanwhile; sets $late.
+load_through_stop() {
+	name=$1
+	shift
+	start_server "$name" -m 128m
+	"$KVBENCH" load farkv -P "$workloads/workloada" -p recordcount=300000 -p fieldlength=10 -target 50000 \
+		-s -p status.interval=1 "$@" >"$dir/out" 2>"$dir/err" &
+	bench=$!
+	await $bench 'INSERT: Count=[1-9]'
+	kill -STOP "$server"
+	sleep 1 # how long it stands: no part of the index has room for so many
+	kill -CONT "$server"
+	wait $bench || fail "$name: a load during which the server stood: $(tail -n 1 "$dir/err")"
+	late=$(ms Intended-INSERT 99thPercentileLatency)
+	[ "$late" -ge 100 ] || fail "$name: the server stood for a second; intended 99th percentile: $late ms"
+}
+load_through_stop closed
 plain=$(ms INSERT 99thPercentileLatency)
-[ "$late" -ge 100 ] || fail "the server stood for a second; intended 99th percentile: $late ms"
 [ "$plain" -le $((late / 3)) ] || fail "plain 99th percentile: $plain ms, intended: $late ms"
 stop_server
 # In an open loop its session goes on to submit: more than one insert waits for room.
-start_server open -m 128m
-"$KVBENCH" load farkv -P "$workloads/workloada" -p recordcount=300000 -p fieldlength=10 -target 50000 \
-	-p openloop=true -p queuedepth=4096 -p dataintegrity=true -s -p status.interval=1 >"$dir/out" 2>"$dir/err" &
-bench=$!
-await $bench 'INSERT: Count=[1-9]'
-kill -STOP "$server"
-sleep 1 # how long it stands: no part of the index has room for so many
-kill -CONT "$server"
-wait $bench || fail "an open load during which the server stood: $(tail -n 1 "$dir/err")"
-late=$(ms Intended-INSERT 99thPercentileLatency)
-[ "$late" -ge 100 ] || fail "open: the server stood for a second; intended 99th percentile: $late ms"
+load_through_stop open -p openloop=true -p queuedepth=4096 -p dataintegrity=true
 [ "$(number QUEUE MostInFlight)" -ge 100 ] || fail "open: $(number QUEUE MostInFlight) inserts in flight at most"
 [ "$(number INSERT Return=OK)" -eq 300000 ] || fail "open: $(number INSERT Return=OK) of 300000 inserts"
 # Every record is there, by the contents too: sequential reads look at all of them.
