@@ -13,6 +13,16 @@ import farkv
 REMOTE = os.environ.get("FARKV_TEST_TRANSPORT") == "rdma"
 
 
+def pytest_configure(config):
+    config.addinivalue_line("markers", "rdma: is run by RDMA, too")
+
+
+def pytest_collection_modifyitems(items):
+    """Most of the package knows no transport, and an emulated machine is slow."""
+    if REMOTE:
+        items[:] = [item for item in items if item.get_closest_marker("rdma")]
+
+
 class Server:
     def __init__(self, folder):
         self.folder = folder

@@ -18,6 +18,7 @@ def run(server, work, **options):
     return asyncio.run(main())
 
 
+@pytest.mark.rdma
 def test_each_request_gets_its_own_result(server):
     async def work(store):
         await store.put(b"k", b"v")
@@ -94,6 +95,7 @@ def test_get_into_writes_to_the_callers_buffer(server):
     run(server, work)
 
 
+@pytest.mark.rdma
 def test_a_cancelled_request_disturbs_no_other(server):
     async def work(store):
         tasks = [asyncio.ensure_future(store.put(b"%d" % i, bytes(10000))) for i in range(100)]
@@ -142,6 +144,7 @@ def test_a_closed_store_tells_its_waiters(server):
     asyncio.run(main())
 
 
+@pytest.mark.rdma
 def test_a_killed_server_is_an_error_and_the_next_one_is_found(server):
     async def work(store):
         await store.put(b"k", b"v")

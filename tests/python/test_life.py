@@ -93,6 +93,7 @@ def test_close_ends_the_handles_of_all_threads(server):
         store.close()
 
 
+@pytest.mark.rdma
 def test_close_while_others_call_ends_their_calls_first(server):
     store = farkv.Store(server.uri)
     busy = threading.Barrier(4)
@@ -122,6 +123,7 @@ def test_a_store_that_is_dropped_is_closed(server, store):
     sessions(store, 1)
 
 
+@pytest.mark.rdma
 def test_a_child_of_fork_has_handles_of_its_own(store):
     store[b"k"] = b"parent"
 
@@ -204,6 +206,7 @@ def test_gets_and_puts_go_on_while_the_server_is_stopped(server, store):
     os.kill(server.process.pid, signal.SIGCONT)
 
 
+@pytest.mark.rdma
 def test_threads_register_memory_of_the_store_at_their_next_call(store):
     area = bytearray(8192)
     begun, registered = threading.Barrier(2), threading.Barrier(2)

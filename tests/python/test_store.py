@@ -11,6 +11,7 @@ import pytest
 import farkv
 
 
+@pytest.mark.rdma
 def test_a_store_is_a_mutable_mapping(store):
     assert isinstance(store, collections.abc.MutableMapping)
     store[b"a"] = b"1"
@@ -168,6 +169,7 @@ def test_numbers_are_counted(store):
         store.incr(b"t")
 
 
+@pytest.mark.rdma
 def test_batches_keep_the_order_of_their_keys(store):
     keys = [b"%d" % i for i in range(300)]
     store.mput({k: k * 2 for k in keys[::2]})
@@ -191,6 +193,7 @@ def test_any_buffer_is_a_key_or_a_value(store):
         store[b"gaps"] = memoryview(b"abcdef")[::2]
 
 
+@pytest.mark.rdma
 def test_get_into_writes_to_the_callers_buffer(store):
     large = bytes(range(256)) * 8192
     store[b"large"] = large
@@ -209,6 +212,7 @@ def test_get_into_writes_to_the_callers_buffer(store):
         store.get_into(b"k", bytes(10))
 
 
+@pytest.mark.rdma
 def test_a_scan_lists_each_key_once_while_the_loop_writes(store):
     keys = {b"%d" % i for i in range(5000)}
     store.mput((k, k) for k in keys)
@@ -228,6 +232,7 @@ def test_the_server_and_the_handle_tell_of_themselves(store):
     assert "round_trips" in store.counters() and farkv.__version__.count(".") == 2
 
 
+@pytest.mark.rdma
 def test_registered_memory_receives_and_sends_values(store):
     area = bytearray(64 * 4096)
     store.register(area)

@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# Every command of kvcli and every exit status. Its data: cli-data.sh.
+# Every command of kvcli and every exit status. Keys and values: cli-item.sh, cli-data.sh.
 # shellcheck disable=SC2015,SC2059
 # shellcheck source=tests/script/lib.sh disable=SC2154
 . "$srcdir/tests/script/lib.sh"

@@ -64,7 +64,10 @@ static const size_t lengths[] = {0,    1,     1000,  4095,   4096,   4097,
 /* Each length through each memory, and from each into each. */
 static void round_trips(uint8_t *const mem[4], unsigned seed)
 {
-	for (size_t k = 0; k < N_LENGTHS; k++) {
+	/* By software RDMA the two longest, of most bytes, travel in each kind of memory only. */
+	size_t n = real_server_is_remote() && seed >= 4 ? N_LENGTHS - 2 : N_LENGTHS;
+
+	for (size_t k = 0; k < n; k++) {
 		size_t len = lengths[k], cap = len + seed % 3 * 100, got = 1;
 		uint8_t *from = mem[seed % 2], *to = mem[2 + seed / 2 % 2];
 		uint64_t version = 0;

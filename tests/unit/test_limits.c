@@ -50,10 +50,15 @@ static void setup_tiny(void)
 	setup_with(args);
 }
 
-/* RDMA is slower. */
+/* Software RDMA takes a thousand times as long as a load: a part of the keys and bytes is enough. */
 static size_t large_bytes(void)
 {
 	return (size_t)(real_server_is_remote() ? 20 : 64) * MIB;
+}
+
+static unsigned fewer(unsigned n)
+{
+	return real_server_is_remote() ? n / 2 : n;
 }
 
 static void setup_few_slots(void)
@@ -233,14 +238,14 @@ static void shrink(unsigned n, size_t bytes)
 
 START_TEST(handle_that_shrinks_values_gives_blocks_back)
 {
-	shrink(8000, 1800);
+	shrink(fewer(8000), 1800);
 }
 END_TEST
 
 /* Blocks of this size mostly wait undated. */
 START_TEST(handle_that_shrinks_small_values_gives_blocks_back)
 {
-	shrink(16000, 900);
+	shrink(fewer(16000), 900);
 }
 END_TEST
 
@@ -343,9 +348,8 @@ static void delete_all(unsigned n)
 /* Memory of small values serves large ones and the other way round. */
 START_TEST(memory_of_one_size_serves_others)
 {
-	/* RDMA is slower. */
 	bool fast = !real_server_is_remote();
-	const unsigned len[] = {fast ? 20 : 1000, 4000, fast ? 100 : 2000,
+	const unsigned len[] = {fast ? 20 : 8000, 4000, fast ? 100 : 16000,
 				50000};
 	/* Of the large ones, two pages each, gaps between subtables take some. */
 	const unsigned gaps[] = {65536, 65536, 65536, 4 * 65536};
@@ -373,7 +377,7 @@ START_TEST(memory_of_one_size_serves_others)
 		delete_all(n);
 	}
 	/* The index has what 100000 keys need: 16 bytes for each. */
-	ck_assert_uint_gt(first[0], fast ? 80000 : 4000);
+	ck_assert_uint_gt(first[0], fast ? 80000 : 700);
 	ck_assert_uint_gt(first[1] * 4096, 8 * MIB / 10 * 7);
 	ck_assert_uint_gt(first[3] * 65536, 8 * MIB / 10 * 6);
 }
@@ -472,13 +476,13 @@ END_TEST
 
 START_TEST(index_of_one_subtable_grows)
 {
-	unsigned n = 4 * 4096;
+	unsigned n = real_server_is_remote() ? 6000 : 4 * 4096;
 	struct farkv_stats st = {.size = sizeof(st)};
 
 	for (unsigned i = 0; i < n; i++)
 		OK(farkv_add(kv, &i, sizeof(i), &i, sizeof(i)));
 	OK(farkv_stats(kv, &st));
-	ck_assert_uint_ge(st.subtables, 5);
+	ck_assert_uint_gt(st.subtables * 4096, n); /* at most 74 % full */
 	ck_assert_uint_eq(st.items, n);
 	FAILS(FARKV_ENOTFOUND, probe_number(kv, n));
 	FAILS(FARKV_ENOTFOUND, farkv_delete(kv, &n, sizeof(n)));

@@ -99,8 +99,8 @@ static const enum raw_kind kinds[] = {RAW_READ, RAW_WRITE, RAW_CAS, RAW_PUT,
 static void all_kinds(void)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(kinds); i++) {
-		ck_assert_msg(raw_run(raw, kinds[i], 1000) == 0, "%s",
-			      err_detail());
+		ck_assert_msg(raw_run(raw, kinds[i], real_server_is_remote() ? 100 : 1000) == 0,
+			      "%s", err_detail());
 		if (kinds[i] == RAW_CHASE)
 			continue;
 		for (size_t n = 1; n <= RAW_BATCH; n++)

@@ -76,7 +76,7 @@ static int store(struct farkv *h, const char *family, unsigned from, unsigned to
 /* Keys of each family and writer: an emulated machine takes its time. */
 static unsigned many(void)
 {
-	return real_server_is_remote() ? KEYS / 10 : KEYS;
+	return real_server_is_remote() ? KEYS / 25 : KEYS;
 }
 
 /* How often a scan has listed each key of "base", and of "more". */
