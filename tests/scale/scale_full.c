@@ -84,7 +84,7 @@ static const size_t lens[] = {8, 100, 1000, 20000};
 
 START_TEST(delete_and_put_in_turn_in_a_full_store_goes_on)
 {
-	uint64_t n = scale_pick(20000, 400000, 3000000), next;
+	uint64_t n = scale_pick(20000, 200000, 3000000), next;
 	struct farkv *kv = worker_open(srv.path, 0);
 	size_t len = lens[_i];
 
@@ -137,7 +137,7 @@ static uint64_t puts_done(void)
 
 START_TEST(puts_of_others_while_one_deletes_succeed)
 {
-	uint64_t n = scale_pick(20000, 400000, 3000000), next, t, end;
+	uint64_t n = scale_pick(20000, 200000, 3000000), next, t, end;
 	struct farkv *kv = worker_open(srv.path, 0);
 	struct scale_worker w[WRITERS];
 

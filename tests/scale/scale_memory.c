@@ -214,7 +214,7 @@ START_TEST(keys_that_come_and_go_take_no_more_memory)
 	serve(64, SHORT_GRACE, "--hugepages=never");
 	/* 30 % of it in blocks of 32 + 8 + 128 bytes, which take 192 */
 	stage->live = region / 10 * 3 / 192 / WORKERS;
-	stage->ops = scale_pick(600000, 20000000, 50000000) / WORKERS;
+	stage->ops = scale_pick(600000, 10000000, 50000000) / WORKERS;
 	run(churn_main, s, 500);
 	t = scale_now_ns() - t;
 	for (unsigned i = 1; i <= SAMPLES; i += i == 1 ? 4 : 5)
@@ -437,7 +437,7 @@ START_TEST(updates_alone_take_no_more_memory)
 
 	serve(1024, SHORT_GRACE, "--hugepages=ahead");
 	stage->live = scale_pick(40000, 1000000, 1000000) / WORKERS;
-	stage->ops = scale_pick(240000, 20000000, 100000000) / WORKERS;
+	stage->ops = scale_pick(240000, 10000000, 100000000) / WORKERS;
 	run(update_main, s, 900);
 	for (unsigned i = 0; i <= SAMPLES; i += i < 1 ? 1 : i == 1 ? 4 : 5)
 		print_sample(&s[i]);
