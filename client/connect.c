@@ -190,17 +190,18 @@ static void packet_close_fds(struct packet *pk)
 
 static int receive_error(const struct handshake *h)
 {
+	/* What this client had a session with is a kvserver, which may answer next time. */
+	int err = h->p->replaces ? FARKV_EDISCONNECTED : FARKV_EPROTOCOL;
+
 	if (h->ch->errnum)
-		return err_set_errno(FARKV_EPROTOCOL, h->ch->errnum,
+		return err_set_errno(err, h->ch->errnum,
 				     "%s: the connection broke before the "
 				     "server's answer",
 				     h->where);
 	if (!h->p->uri->path[0])
 		return err_set(FARKV_EDISCONNECTED, "%s: %s", h->where,
 			       h->ch->reason);
-	return err_set(FARKV_EPROTOCOL,
-		       "%s: closed without an answer; is that a kvserver?",
-		       h->where);
+	return err_set(err, "%s: closed without an answer; is that a kvserver?", h->where);
 }
 
 static int packet_decode(struct handshake *h)

@@ -57,7 +57,9 @@ struct connect_result {
  * host), FARKV_EPERM (file modes, credentials, or the server's refusal for that
  * reason), FARKV_EPROTOCOL (not a farkv server, or another protocol version),
  * FARKV_EREFUSED (with the server's reason), FARKV_ENOTSUP (no RDMA here),
- * FARKV_ETIMEDOUT, FARKV_ENOMEM, FARKV_ESYS. Nothing stays open then.
+ * FARKV_ETIMEDOUT, FARKV_ENOMEM, FARKV_ESYS; FARKV_EDISCONNECTED (the connection ended before the
+ * server's answer; where no session is replaced that is FARKV_EPROTOCOL, because it may be no
+ * kvserver). Nothing stays open then.
  */
 int connect_open(const struct connect_params *p, struct connect_result *out);
 

@@ -136,6 +136,23 @@ static void send_welcome(struct fake_server *f)
 		  errno == EPIPE || errno == ECONNRESET);
 }
 
+static void conn_close(struct fake_server *f)
+{
+	if (f->conn_fd >= 0) {
+		/* The thread's poll() may hold the socket open: hang up first. */
+		shutdown(f->conn_fd, SHUT_RDWR);
+		close(f->conn_fd);
+	}
+	f->conn_fd = -1;
+}
+
+/* It did not welcome. */
+static void counted(struct fake_server *f)
+{
+	if (f->refuse_times && --f->refuse_times == 0)
+		f->hello = FAKE_WELCOME;
+}
+
 static void on_hello(struct fake_server *f, const struct msg *m)
 {
 	struct msg r = {.req = m->req};
@@ -156,8 +173,11 @@ static void on_hello(struct fake_server *f, const struct msg *m)
 		r.refuse.text = (const uint8_t *)f->refuse_text;
 		r.refuse.text_len = (uint16_t)strlen(f->refuse_text);
 		send_locked(f, &r, NULL);
-		if (f->refuse_times && --f->refuse_times == 0)
-			f->hello = FAKE_WELCOME;
+		counted(f);
+		break;
+	case FAKE_HANGUP:
+		conn_close(f);
+		counted(f);
 		break;
 	case FAKE_OTHER:
 		r.type = MSG_PONG;
@@ -298,16 +318,6 @@ static void on_message(struct fake_server *f, const struct msg *m)
 
 /* ---- the thread -------------------------------------------------------------- */
 
-static void conn_close(struct fake_server *f)
-{
-	if (f->conn_fd >= 0) {
-		/* The thread's poll() may hold the socket open: hang up first. */
-		shutdown(f->conn_fd, SHUT_RDWR);
-		close(f->conn_fd);
-	}
-	f->conn_fd = -1;
-}
-
 static void conn_read(struct fake_server *f)
 {
 	uint8_t buf[MSG_MAX_BYTES];
@@ -332,8 +342,10 @@ static void accept_one(struct fake_server *f)
 {
 	conn_close(f);
 	f->conn_fd = accept_next(f);
-	if (f->hello == FAKE_CLOSE)
+	if (f->hello == FAKE_CLOSE) {
 		conn_close(f);
+		counted(f);
+	}
 }
 
 static void *server_main(void *arg)

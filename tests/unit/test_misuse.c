@@ -135,7 +135,9 @@ START_TEST(each_end_of_a_call_frees_the_handle)
 	ck_assert_int_eq(del("none"), FARKV_ENOTFOUND);
 	ck_assert_int_eq(farkv_mget(kv, NULL, 1), FARKV_EINVAL);
 	ck_assert_int_eq(farkv_submit(kv, NULL, 1), FARKV_EINVAL);
-	fake_server_set(&srv, hello, FAKE_CLOSE);
+	fake_server_set(&srv, refuse_reason, MSG_REASON_FULL);
+	fake_server_set(&srv, refuse_text, "no");
+	fake_server_set(&srv, hello, FAKE_REFUSE);
 	fake_server_hangup(&srv);
 	wait_broken();
 	for (int i = 0; i < 3; i++)

@@ -59,6 +59,23 @@ START_TEST(session_cut_is_replaced_unnoticed)
 }
 END_TEST
 
+/* A server that ends a handshake is asked again, until the deadline. */
+START_TEST(session_cut_in_the_handshake_is_replaced_unnoticed)
+{
+	static const enum fake_hello ends[] = {FAKE_CLOSE, FAKE_HANGUP};
+
+	ck_assert_int_eq(put("k", "v"), 0);
+	for (unsigned i = 0; i < 2; i++) {
+		fake_server_set(&srv, refuse_times, 3);
+		fake_server_set(&srv, hello, ends[i]);
+		fake_server_hangup(&srv);
+		wait_broken();
+		assert_value("k", "v");
+		ck_assert_int_eq(srv.hello, FAKE_WELCOME);
+	}
+}
+END_TEST
+
 START_TEST(session_without_a_server_reports_it_and_retries_seldom)
 {
 	struct farkv_counters c = {.size = sizeof(c)};
@@ -463,6 +480,7 @@ static Suite *suite(void)
 	tcase_add_checked_fixture(t, setup, teardown);
 	tcase_add_test(t, calls_by_one_session_have_their_results);
 	tcase_add_test(t, session_cut_is_replaced_unnoticed);
+	tcase_add_test(t, session_cut_in_the_handshake_is_replaced_unnoticed);
 	tcase_add_test(t, session_without_a_server_reports_it_and_retries_seldom);
 	tcase_add_loop_test(t, batch_that_loses_its_connection_keeps_finished_items, 0, 2);
 	tcase_add_test(t, call_cut_while_it_waits_goes_on_by_a_new_session);
