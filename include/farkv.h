@@ -576,7 +576,10 @@ int farkv_put(struct farkv *kv, const void *key, size_t key_len,
 int farkv_add(struct farkv *kv, const void *key, size_t key_len,
 	      const void *value, size_t value_len) FARKV_MUST_CHECK;
 
-/** Like farkv_put(), but FARKV_ENOTFOUND if the key has no value. */
+/**
+ * Like farkv_put(), but FARKV_ENOTFOUND if the key has no value. With a cached location 2 round
+ * trips if the value there expires, 3 if another client has written it since.
+ */
 int farkv_replace(struct farkv *kv, const void *key, size_t key_len,
 		  const void *value, size_t value_len) FARKV_MUST_CHECK;
 
@@ -585,8 +588,8 @@ int farkv_replace(struct farkv *kv, const void *key, size_t key_len,
  * get returned. *version_out, if not NULL, is the version of the new value.
  *
  * Errors: FARKV_EVERSION (another write came first), FARKV_ENOTFOUND (no value), and those of
- * farkv_put(). Cost: 1 round trip with a cached location, 4 if another client has written the value
- * since; otherwise 3.
+ * farkv_put(). Cost: 1 round trip with a cached location, 2 if the value there expires or another
+ * client has written it since; otherwise 3.
  */
 int farkv_cas(struct farkv *kv, const void *key, size_t key_len,
 	      const void *value, size_t value_len, uint64_t expected,
@@ -633,7 +636,7 @@ int farkv_get_touch(struct farkv *kv, const void *key, size_t key_len, uint64_t 
 /**
  * Remove a key and its value. Needs no memory, so it works in a full store.
  * Errors: FARKV_ENOTFOUND and those of farkv_put() except FARKV_ENOSPC and FARKV_EINDEXFULL.
- * Cost: 1 round trip with a cached location, otherwise 3.
+ * Cost: 1 round trip with a cached location, 2 if the value there expires; otherwise 3.
  */
 int farkv_delete(struct farkv *kv, const void *key,
 		 size_t key_len) FARKV_MUST_CHECK;

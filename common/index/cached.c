@@ -5,7 +5,7 @@
  *
  *   get                                    READ slot; READ block, unless that is cached
  *   put; others that would change the word WRITE block; CAS slot
- *   exists, and others                     READ slot
+ *   exists, and others                     READ slot; of a value that expires READ its header
  *   put and add of a new key, by a cached  WRITE block; CAS slot
  *   window
  *
@@ -191,6 +191,7 @@ static void add_look(struct index *ix, struct index_op *op, uint64_t word)
 	uint64_t *s = op_scratch(op);
 	struct xport_wr *wr;
 
+	op->look.slot_wr = op->chain.n;
 	if (ix->lane->caps & XPORT_READ8_ATOMIC) {
 		op_chain_add(op, XPORT_READ, op->cached.slot, &s[0], 8);
 	} else if (ix->alloc) {
@@ -213,7 +214,7 @@ static bool word_seen(const struct index *ix, struct index_op *op,
 		return true;
 	if (!ix->alloc)
 		return s[0] == s[1];
-	*seen_out = op->chain.wr[0].found;
+	*seen_out = op->chain.wr[op->look.slot_wr].found;
 	return true;
 }
 
@@ -234,13 +235,21 @@ static bool take_cached_value(const struct index *ix, struct index_op *op, uint6
 }
 
 /*
- * A GET needs the block. An EXISTS needs its head if the value may expire, as the value of a word
- * may that was not cached.
+ * A GET needs the block. Others need its head if the value may expire, as the value of a word may
+ * that was not cached.
  */
 static bool reads_block(const struct index_op *op)
 {
-	return op->kind == INDEX_GET ||
-	       (op->kind == INDEX_EXISTS && (op->cached.dated || op->look.nth > 0));
+	return op->kind == INDEX_GET || op->cached.dated || op->look.nth > 0;
+}
+
+/*
+ * True if CLOCK is READ, too. This operation has seen the word before, and a GET does with the
+ * sample in most cases.
+ */
+static bool reads_clock(const struct index_op *op)
+{
+	return op->kind != INDEX_GET && op->look.nth > 0;
 }
 
 static enum next look(struct index *ix, struct index_op *op, uint64_t word)
@@ -262,9 +271,11 @@ static enum next look(struct index *ix, struct index_op *op, uint64_t word)
 	op->look.from_cache = op->kind == INDEX_GET && block && !op->look.seg_len &&
 			      take_cached_value(ix, op, word);
 	op->look.word = word;
-	op->look.nth++;
 	op->search.clock_ms = ix->clock_ms;
 	op_chain_begin(op, OP_LOOK);
+	if (reads_clock(op))
+		expiry_add_clock(ix, op, word);
+	op->look.nth++;
 	add_look(ix, op, word);
 	if (block && !op->look.from_cache) {
 		wr = op_chain_add(op, XPORT_READ, slot_off(word), op->buf, bytes);
@@ -299,7 +310,6 @@ static enum next read_block(struct index *ix, struct index_op *op)
 		check = op_probe_verify(ix, op, op->buf, word, &op->view);
 	if (check != BLOCK_MINE)
 		return cached_forget(ix, op);
-	op->version = op->view.version;
 	known = expiry_known(ix, op, word, &op->view);
 	if (op->look.nth == 1) {
 		was_right(ix, op);
@@ -310,11 +320,23 @@ static enum next read_block(struct index *ix, struct index_op *op)
 		value_cache_store(ix->cached->values, op->cached.slot, word, op->buf,
 			   block_view_room(&op->view));
 	/* Usually the cache is up to date, and nothing is written. */
-	if (op->look.nth > 1 || op->version != op->cached.version)
-		cached_store(ix, op, word, op->version);
+	if (op->look.nth > 1 || op->view.version != op->cached.version)
+		cached_store(ix, op, word, op->view.version);
 	if (!known)
 		return NEXT_POST;
+	if (!kind_reads(op->kind))
+		return next_decide(op, word, op->view.version);
+	op->version = op->view.version;
 	return op_done(ix, op, op->left_ms ? 0 : FARKV_ENOTFOUND);
+}
+
+/* The slot shows a value that is not cached: look at it and its block, or search. */
+static enum next look_at_seen(struct index *ix, struct index_op *op, uint64_t seen)
+{
+	if (op->look.nth >= LOOKS_MAX)
+		return cached_forget(ix, op);
+	op->search.begun_ns = index_now(ix);
+	return look(ix, op, seen);
 }
 
 /* A GET or EXISTS has seen the word. */
@@ -331,11 +353,7 @@ static enum next reader_seen(struct index *ix, struct index_op *op, uint64_t see
 		cached_store(ix, op, seen, 0);
 		return op_done(ix, op, FARKV_ENOTFOUND);
 	}
-	if (op->look.nth < LOOKS_MAX) {
-		op->search.begun_ns = index_now(ix);
-		return look(ix, op, seen);
-	}
-	return cached_forget(ix, op);
+	return look_at_seen(ix, op, seen);
 }
 
 /*
@@ -355,12 +373,13 @@ static enum next writer_seen(struct index *ix, struct index_op *op, uint64_t see
 {
 	uint64_t version = seen == op->look.word ? op->cached.version : 0;
 
+	if (seen == op->look.word && op->look.block)
+		return read_block(ix, op);
 	if (seen == op->look.word)
 		was_right(ix, op);
 	/* Only the block tells the version of another word, and whether it has expired. */
 	if (!version && !(seen & SLOT_DEAD))
-		return cached_forget(ix, op);
-	op->search.word_cached = false;
+		return look_at_seen(ix, op, seen);
 	return next_decide(op, seen, version);
 }
 
@@ -368,6 +387,8 @@ enum next cached_looked(struct index *ix, struct index_op *op)
 {
 	uint64_t seen;
 
+	if (op->look.slot_wr > 0) /* CLOCK was READ before the slot */
+		(void)expiry_take_clock(ix, op);
 	if (!word_seen(ix, op, &seen))
 		return cached_forget(ix, op);
 	/*
@@ -390,6 +411,18 @@ enum next cached_looked(struct index *ix, struct index_op *op)
 	default:
 		return writer_seen(ix, op, seen);
 	}
+}
+
+bool cached_look_at(struct index *ix, struct index_op *op, uint64_t word, enum next *next_out)
+{
+	if (!ix->cached)
+		return false;
+	op->cached = (struct op_cached){.slot = op_slot_off(op), .dated = true};
+	op->search.way = WAY_LOCATION;
+	op->search.settled = true;
+	op->look.nth = 1; /* that of the caller */
+	*next_out = look_at_seen(ix, op, word);
+	return true;
 }
 
 /* ---- begin ----------------------------------------------------------------------- */
@@ -430,13 +463,9 @@ static bool known_slot(struct index *ix, struct index_op *op, enum next *next_ou
 
 	if (!l)
 		return false;
-	/* Only a READ of the block tells whether the value still lives. */
-	if (l->dated && op->kind != INDEX_PUT) {
-		op->no_cache = true;
-		return false;
-	}
 	begin_at(ix, op, l);
-	if (!would_swap(op, l)) {
+	/* Only a READ of the block tells whether a dated value still lives. */
+	if (!would_swap(op, l) || (l->dated && op->kind != INDEX_PUT)) {
 		*next_out = look(ix, op, l->word);
 		return true;
 	}
@@ -510,8 +539,6 @@ bool cached_start(struct index *ix, struct index_op *op, enum next *next_out)
 	if (known_slot(ix, op, next_out))
 		return true;
 	ix->cached->count.misses++;
-	if (op->no_cache)
-		return false;
 	return new_key(ix, op, next_out);
 }
 

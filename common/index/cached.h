@@ -35,6 +35,12 @@ enum next cached_looked(struct index *ix, struct index_op *op);
  */
 bool cached_lost(struct index *ix, struct index_op *op, uint64_t found,
 	       enum next *next_out);
+/**
+ * This operation has seen `word` in its slot, which is the key's, and has to know whether that
+ * value lives: READ CLOCK, the slot and the block's header, and decide. One round trip. False:
+ * there is no cache, and nothing has happened.
+ */
+bool cached_look_at(struct index *ix, struct index_op *op, uint64_t word, enum next *next_out);
 
 /**
  * Cache the location: the operation's slot held `word`, whose block has this version (0: unknown).

@@ -13,26 +13,47 @@
 
 /* ---- CLOCK is READ --------------------------------------------------------- */
 
-/* Begin a chain with a READ of CLOCK, or where words tear with two. */
-static void begin_clock(const struct index *ix, struct index_op *op, enum op_phase phase)
+/* Where CLOCK comes to; the first two scratch words are a look's at the slot. */
+#define CLOCK_AT 2u
+
+/* READ CLOCK next, or where words tear twice. */
+static void add_clock(const struct index *ix, struct index_op *op)
 {
-	uint64_t *s = op_scratch(op);
+	uint64_t *s = op_scratch(op) + CLOCK_AT;
 
 	op->aged.at_ns = index_now(ix);
-	op_chain_begin(op, phase);
 	op_chain_add(op, XPORT_READ, REGION_CLOCK_OFF, &s[0], 8);
 	if (!(ix->lane->caps & XPORT_READ8_ATOMIC))
 		op_chain_add(op, XPORT_READ, REGION_CLOCK_OFF, &s[1], 8);
 }
 
 /* Take the sample; false if it may be torn. */
-static bool take_clock(struct index *ix, const struct index_op *op, const uint64_t *s)
+static bool take_clock(struct index *ix, struct index_op *op)
 {
+	const uint64_t *s = op_scratch(op) + CLOCK_AT;
+
 	if (!(ix->lane->caps & XPORT_READ8_ATOMIC) && s[0] != s[1])
 		return false;
 	ix->clock_ms = s[0];
 	ix->clock_at_ns = op->aged.at_ns;
 	return true;
+}
+
+void expiry_add_clock(const struct index *ix, struct index_op *op, uint64_t word)
+{
+	op->aged.word = word;
+	add_clock(ix, op);
+}
+
+bool expiry_take_clock(struct index *ix, struct index_op *op)
+{
+	bool whole = take_clock(ix, op);
+
+	if (whole)
+		op->aged.ms = ix->clock_ms;
+	else
+		op->aged.word = 0;
+	return whole;
 }
 
 static uint64_t since_sample_ms(const struct index *ix)
@@ -85,25 +106,23 @@ bool expiry_known(struct index *ix, struct index_op *op, uint64_t word,
 	if (known_by_sample(ix, op, view))
 		return true;
 	op->view = *view;
-	op->aged.word = word;
-	begin_clock(ix, op, OP_CLOCK);
-	op_chain_add(op, XPORT_READ, op_slot_off(op), &s[2], 8);
+	op_chain_begin(op, OP_CLOCK);
+	expiry_add_clock(ix, op, word);
+	op_chain_add(op, XPORT_READ, op_slot_off(op), &s[0], 8);
 	if (!(ix->lane->caps & XPORT_READ8_ATOMIC))
-		op_chain_add(op, XPORT_READ, op_slot_off(op), &s[3], 8);
+		op_chain_add(op, XPORT_READ, op_slot_off(op), &s[1], 8);
 	return false;
 }
 
 bool expiry_looked(struct index *ix, struct index_op *op)
 {
 	const uint64_t *s = op_scratch(op);
-	bool whole = take_clock(ix, op, s);
 
-	op->aged.ms = s[0];
-	if (!whole)
-		op->aged.word = 0;
-	if (!(ix->lane->caps & XPORT_READ8_ATOMIC) && s[2] != s[3])
+	if (!expiry_take_clock(ix, op))
 		return false;
-	if (!whole || s[2] != op->aged.word)
+	if (!(ix->lane->caps & XPORT_READ8_ATOMIC) && s[0] != s[1])
+		return false;
+	if (s[0] != op->aged.word)
 		return false;
 	op->left_ms = left_at(&op->view, op->aged.ms);
 	return true;
@@ -142,14 +161,15 @@ bool expiry_date(struct index *ix, struct index_op *op, enum next *next_out)
 		*next_out = op_done(ix, op, err_set(FARKV_ENOMEM, "no memory for a window"));
 		return false;
 	}
-	begin_clock(ix, op, OP_DATE);
+	op_chain_begin(op, OP_DATE);
+	add_clock(ix, op);
 	*next_out = NEXT_POST;
 	return false;
 }
 
 enum next expiry_dated(struct index *ix, struct index_op *op)
 {
-	if (!take_clock(ix, op, op_scratch(op)))
+	if (!take_clock(ix, op))
 		return op_again(ix, op);
 	if (!ix->clock_ms)
 		return op_wait(ix, op, INDEX_WAIT_CLOCK);

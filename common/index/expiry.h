@@ -42,6 +42,13 @@ bool expiry_known(struct index *ix, struct index_op *op, uint64_t word,
 		  const struct block_view *view);
 
 /**
+ * READ CLOCK as the next requests of the chain; the slot is READ after it. `word` was in the slot
+ * before, so that this CLOCK decides if the slot still shows it: expiry_known() then knows.
+ */
+void expiry_add_clock(const struct index *ix, struct index_op *op, uint64_t word);
+/** That chain is done. False: CLOCK may be torn, and is not used. */
+bool expiry_take_clock(struct index *ix, struct index_op *op);
+/**
  * The chain of OP_CLOCK is done. True: op->left_ms is set, the slot still held the word, op->aged.word.
  * False: start again.
  */

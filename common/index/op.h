@@ -82,7 +82,8 @@ struct index_key {
  *                                            else START
  *   OP_MOVED       READ D, entry, D          another entry: START; the same one:
  *                                            a read walks, a writer waits
- *   OP_LOOK        READ slot, READ block     the cached word: ENDED, or decide;
+ *   OP_LOOK        READ [CLOCK,] slot,       the expected word: ENDED, or decide;
+ *                  [block]
  *                                            later than T/2: LOOK_AGAIN;
  *                                            another word of the key: LOOK once more,
  *                                            or decide; anything else: START
@@ -91,7 +92,7 @@ struct index_key {
  *                                            else START
  *   OP_DATE        READ CLOCK                START, or it waits for CLOCK
  *   OP_SWAP        [WRITE block,] CAS        won: ENDED; lost: absorbed and ENDED,
- *                                            decide, walk, or MOVED
+ *                                            LOOK, decide, walk, or MOVED
  *   OP_WAITS       -                         index_run() tells why: START
  *   OP_ENDED       -
  *
@@ -261,6 +262,7 @@ struct index_op {
 			uint8_t nth;       /* number of this look since OP_START */
 			bool from_cache;   /* the block was cached, and is in `buf` */
 			bool block;        /* its block, or that one's head, is READ, too */
+			uint8_t slot_wr;   /* the request that shows the word */
 		} look;
 		struct op_swap swap; /* OP_SWAP */
 	};

@@ -286,6 +286,8 @@ static bool must_know_life(const struct index *ix, const struct index_op *op, ui
 static enum next lost_to_write(struct index *ix, struct index_op *op, uint64_t found,
 			       bool was_cached)
 {
+	enum next next;
+
 	op->left_ms = BLOCK_NEVER;
 	op->search.dated = true; /* unknown */
 	if (op->search.absorbs) {
@@ -293,7 +295,8 @@ static enum next lost_to_write(struct index *ix, struct index_op *op, uint64_t f
 		return op_done(ix, op, 0);
 	}
 	if (must_know_life(ix, op, found, was_cached)) {
-		op->no_cache = true;
+		if (cached_look_at(ix, op, found, &next))
+			return next;
 		return op_again(ix, op);
 	}
 	/* Versions are unique, so a changed word has another version. */

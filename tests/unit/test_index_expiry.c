@@ -367,7 +367,7 @@ START_TEST(exists_of_a_cached_key_asks_the_header_whether_it_lives)
 	check_exists(true, 1);
 	ck_assert_int_eq(run_dated(&other, INDEX_PUT, "another", 1000, 0), 0);
 	pass(1000);
-	check_exists(false, 3);
+	check_exists(false, 2);
 	teardown();
 }
 END_TEST
@@ -390,6 +390,128 @@ START_TEST(other_word_at_a_location_may_have_expired)
 	ck_assert_int_eq(run(&me, INDEX_ADD, k, "new", 0), 0);
 	check_value(&other, k, "new");
 	teardown();
+}
+END_TEST
+
+/* ---- what it costs beside other writers, with cached locations ---------------------------- */
+
+static void begin_cached(void)
+{
+	begin();
+	ck_assert_int_eq(index_cache_locations(me.ix, 64), 0);
+	PUT(&me, k, "mine");
+}
+
+static void check_write(enum index_kind kind, const char *value, uint64_t expected, int result,
+			uint64_t trips)
+{
+	uint64_t was = me.lane->counters.round_trips;
+
+	ck_assert_int_eq(run(&me, kind, k, value, expected), result);
+	ck_assert_uint_eq(me.lane->counters.round_trips - was, trips);
+}
+
+START_TEST(lost_cas_costs_one_more_round_trip)
+{
+	uint64_t version;
+
+	begin_cached();
+	version = me.op.version;
+	PUT(&other, k, "other");
+	check_write(INDEX_CAS, "x", version, FARKV_EVERSION, 2);
+	PUT(&me, k, "mine");
+	version = me.op.version;
+	write_dated();
+	check_write(INDEX_CAS, "x", version, FARKV_EVERSION, 2);
+	PUT(&me, k, "mine");
+	version = me.op.version;
+	write_dated();
+	pass(100);
+	check_write(INDEX_CAS, "x", version, FARKV_ENOTFOUND, 2);
+	teardown();
+}
+END_TEST
+
+START_TEST(lost_replace_and_delete_cost_one_more_than_the_next_CAS)
+{
+	begin_cached();
+	PUT(&other, k, "other");
+	check_write(INDEX_REPLACE, "x", 0, 0, 3);
+	PUT(&other, k, "other");
+	check_write(INDEX_DELETE, NULL, 0, 0, 3);
+	PUT(&me, k, "mine");
+	write_dated();
+	pass(100);
+	check_write(INDEX_REPLACE, "x", 0, FARKV_ENOTFOUND, 2);
+	PUT(&me, k, "mine");
+	write_dated();
+	pass(100);
+	check_write(INDEX_DELETE, NULL, 0, FARKV_ENOTFOUND, 2);
+	teardown();
+}
+END_TEST
+
+START_TEST(conditional_write_of_a_dated_key_looks_at_its_header_first)
+{
+	begin_cached();
+	PUT_DATED(&me, "v", 10000);
+	check_write(INDEX_ADD, "x", 0, FARKV_EEXISTS, 1);
+	check_write(INDEX_REPLACE, "x", 0, 0, 2);
+	PUT_DATED(&me, "v", 10000);
+	check_write(INDEX_CAS, "x", me.op.version, 0, 2);
+	PUT_DATED(&me, "v", 10000);
+	check_write(INDEX_DELETE, NULL, 0, 0, 2);
+	/* Near its end CLOCK and slot are READ. */
+	PUT_DATED(&me, "v", 100);
+	check_write(INDEX_ADD, "x", 0, FARKV_EEXISTS, 2);
+	pass(100);
+	check_write(INDEX_ADD, "x", 0, 0, 3);
+	teardown();
+}
+END_TEST
+
+START_TEST(add_and_exists_of_anothers_value_cost_two_round_trips)
+{
+	begin_cached();
+	write_dated();
+	check_write(INDEX_ADD, "x", 0, FARKV_EEXISTS, 2);
+	write_dated();
+	check_exists(true, 2);
+	write_dated();
+	pass(100);
+	check_exists(false, 2);
+	teardown();
+}
+END_TEST
+
+/* Within T/2: nobody looks again for that. */
+static void write_and_pass_quickly(void)
+{
+	rival_op();
+	*clock_word() += 1000;
+}
+
+/*
+ * A value that has expired is replaced before any request after the lost CAS: by then the key has
+ * a value that lives.
+ */
+START_TEST(after_a_lost_CAS_CLOCK_is_read_before_the_slot)
+{
+	static const enum index_kind kinds[] = {INDEX_REPLACE, INDEX_CAS, INDEX_DELETE};
+
+	for (unsigned i = 0; i < 3; i++)
+		for (unsigned at = 0; at < 3; at++) { /* CLOCK, slot, header */
+			begin_cached();
+			write_dated();
+			rival_sets(XPORT_READ, write_and_pass_quickly, INDEX_PUT, k,
+				   "new");
+			rival.skip = at;
+			ck_assert_int_eq(run(&me, kinds[i], k, i == 2 ? NULL : "x", me.op.version),
+					 i == 1 ? FARKV_EVERSION : 0);
+			ck_assert_uint_eq(rival.acted, 1);
+			check_no_duplicates(k);
+			teardown();
+		}
 }
 END_TEST
 
@@ -436,13 +558,6 @@ START_TEST(scan_lists_what_has_not_expired)
 	teardown();
 }
 END_TEST
-
-/* Within T/2: the scan does not look again. */
-static void write_and_pass_quickly(void)
-{
-	rival_op();
-	*clock_word() += 1000;
-}
 
 START_TEST(scan_reads_CLOCK_before_the_subtable)
 {
@@ -497,6 +612,11 @@ static Suite *suite(void)
 	tcase_add_test(t, cached_value_expires);
 	tcase_add_test(t, exists_of_a_cached_key_asks_the_header_whether_it_lives);
 	tcase_add_test(t, other_word_at_a_location_may_have_expired);
+	tcase_add_test(t, lost_cas_costs_one_more_round_trip);
+	tcase_add_test(t, lost_replace_and_delete_cost_one_more_than_the_next_CAS);
+	tcase_add_test(t, conditional_write_of_a_dated_key_looks_at_its_header_first);
+	tcase_add_test(t, add_and_exists_of_anothers_value_cost_two_round_trips);
+	tcase_add_test(t, after_a_lost_CAS_CLOCK_is_read_before_the_slot);
 	tcase_add_test(t, scan_lists_what_has_not_expired);
 	tcase_add_test(t, scan_reads_CLOCK_before_the_subtable);
 	tcase_add_test(t, scan_lists_no_value_that_expires_during_a_look);
