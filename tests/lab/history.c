@@ -12,7 +12,7 @@
 #define FIELDS 9u
 
 static const char *const kinds[] = {"get", "put", "add", "replace", "cas",
-				    "delete", "exists"};
+				    "delete", "exists", "expire", "gone"};
 static const char *const results[] = {"ok", "notfound", "exists", "changed",
 				      "unknown", "failed"};
 
@@ -135,7 +135,8 @@ static bool result_fits(const struct history_op *op)
 {
 	switch (op->result) {
 	case HISTORY_NOTFOUND:
-		return op->kind != HISTORY_PUT && op->kind != HISTORY_ADD;
+		return op->kind != HISTORY_PUT && op->kind != HISTORY_ADD &&
+		       op->kind < HISTORY_EXPIRE;
 	case HISTORY_EXISTS:
 		return op->kind == HISTORY_ADD;
 	case HISTORY_CHANGED:
@@ -149,7 +150,7 @@ static bool result_fits(const struct history_op *op)
 static const char *nonsense(const struct history_op *op)
 {
 	bool found = op->kind == HISTORY_GET && op->result == HISTORY_OK;
-	bool writes = history_kind_writes(op->kind);
+	bool writes = history_kind_writes(op->kind), ends = op->kind >= HISTORY_EXPIRE;
 
 	if (!result_fits(op))
 		return "an operation of that kind has no such result";
@@ -161,8 +162,10 @@ static const char *nonsense(const struct history_op *op)
 		return "0 is the id of no value";
 	if (!found && !writes && op->value != HISTORY_ABSENT)
 		return "it has no value: 0";
-	if (op->kind != HISTORY_CAS && op->expected != HISTORY_ABSENT)
+	if (op->kind != HISTORY_CAS && !ends && op->expected != HISTORY_ABSENT)
 		return "only a cas expects a value: 0";
+	if (ends && op->expected == HISTORY_ABSENT)
+		return "what expires is a value";
 	if (op->kind == HISTORY_CAS && op->result == HISTORY_OK &&
 	    op->expected == HISTORY_ABSENT)
 		return "a cas that succeeds expects a value";
@@ -185,7 +188,8 @@ static const char *parse_op(char *line, struct history_op *op)
 	op->client = (uint32_t)client;
 	op->key = (uint32_t)key;
 	if (!parse_name(field[2], kinds, KINDS, &op->kind))
-		return "KIND is none of get, put, add, replace, cas, delete, exists";
+		return "KIND is none of get, put, add, replace, cas, delete, exists, "
+		       "expire, gone";
 	if (!parse_number(field[3], UINT64_MAX - 1, &op->invoked))
 		return "INVOKED is not a number of nanoseconds";
 	op->responded = HISTORY_OPEN;
@@ -230,6 +234,117 @@ int history_read(struct history *h, FILE *f, const char *name)
 		return 0;
 	h->n = before;
 	return -1;
+}
+
+/* ---- values that expire ----------------------------------------------------- */
+
+/* What an operation knows of CLOCK, and when. */
+struct sample {
+	uint64_t clock, time;
+};
+
+static int by_clock(const void *a, const void *b)
+{
+	const struct sample *x = a, *y = b;
+
+	return x->clock < y->clock ? -1 : x->clock > y->clock;
+}
+
+struct course {
+	struct sample *below; /* CLOCK was at most that until `time`, the latest so far */
+	struct sample *above; /* CLOCK is at least that from `time` on, the earliest from here */
+	size_t n_below, n_above;
+};
+
+static void course_init(struct course *c, const struct history *h)
+{
+	*c = (struct course){.below = calloc(h->n + 1, sizeof(*c->below)),
+			     .above = calloc(h->n + 1, sizeof(*c->above))};
+	if (!c->below || !c->above)
+		abort();
+	for (size_t i = 0; i < h->n; i++) {
+		const struct history_op *op = &h->op[i];
+
+		if (op->clock_after && op->responded != HISTORY_OPEN)
+			c->below[c->n_below++] =
+				(struct sample){op->clock_after, op->responded};
+		if (op->clock_before)
+			c->above[c->n_above++] =
+				(struct sample){op->clock_before, op->invoked};
+	}
+	qsort(c->below, c->n_below, sizeof(*c->below), by_clock);
+	qsort(c->above, c->n_above, sizeof(*c->above), by_clock);
+	for (size_t i = 1; i < c->n_below; i++)
+		if (c->below[i].time < c->below[i - 1].time)
+			c->below[i].time = c->below[i - 1].time;
+	for (size_t i = c->n_above; i-- > 1;)
+		if (c->above[i - 1].time > c->above[i].time)
+			c->above[i - 1].time = c->above[i].time;
+}
+
+/* The first sample of at least `clock`. */
+static size_t course_find(const struct sample *s, size_t n, uint64_t clock)
+{
+	size_t from = 0;
+
+	while (from < n) {
+		size_t middle = from + (n - from) / 2;
+
+		if (s[middle].clock < clock)
+			from = middle + 1;
+		else
+			n = middle;
+	}
+	return from;
+}
+
+/* CLOCK had not reached it before that time; 0: nothing is known. */
+static uint64_t not_before(const struct course *c, uint64_t clock)
+{
+	size_t i = course_find(c->below, c->n_below, clock);
+
+	return i ? c->below[i - 1].time : 0;
+}
+
+/* CLOCK had reached it at that time; HISTORY_OPEN: nothing is known. */
+static uint64_t reached_by(const struct course *c, uint64_t clock)
+{
+	size_t i = course_find(c->above, c->n_above, clock);
+
+	return i < c->n_above ? c->above[i].time : HISTORY_OPEN;
+}
+
+void history_expire(struct history *h, uint32_t client, uint32_t early_ms, uint32_t late_ms)
+{
+	size_t n = h->n;
+	struct course c;
+
+	course_init(&c, h);
+	for (size_t i = 0; i < n; i++) {
+		const struct history_op *op = &h->op[i];
+		struct history_op end = {.client = client, .key = op->key,
+					 .kind = HISTORY_EXPIRE, .expected = op->value,
+					 .responded = HISTORY_OPEN};
+		uint64_t from = op->clock_before + op->ttl_ms;
+
+		if (!op->ttl_ms || (op->result != HISTORY_OK && op->result != HISTORY_UNKNOWN))
+			continue;
+		end.invoked = not_before(&c, from > early_ms ? from - early_ms : 0);
+		if (end.invoked < op->invoked)
+			end.invoked = op->invoked;
+		if (op->result == HISTORY_OK)
+			end.responded = reached_by(&c, (uint64_t)op->clock_after + op->ttl_ms +
+							       late_ms);
+		end.result = end.responded == HISTORY_OPEN ? HISTORY_UNKNOWN : HISTORY_OK;
+		history_add(h, &end);
+		if (end.result == HISTORY_UNKNOWN)
+			continue;
+		end.kind = HISTORY_GONE;
+		end.invoked = end.responded;
+		history_add(h, &end);
+	}
+	free(c.below);
+	free(c.above);
 }
 
 /* ---- versions -------------------------------------------------------------- */

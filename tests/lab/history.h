@@ -23,13 +23,16 @@ enum history_kind {
 	HISTORY_REPLACE,
 	HISTORY_CAS,
 	HISTORY_DELETE,
-	HISTORY_ASK /* exists: a get that tells no value */
+	HISTORY_ASK,    /* exists: a get that tells no value */
+	HISTORY_EXPIRE, /* the value `expected` ends at one moment in that time, or is replaced */
+	HISTORY_GONE    /* at that time the key does not have the value `expected` */
 };
 
 /** Does an operation of that kind have a value of its own, which it writes? */
 static inline bool history_kind_writes(unsigned kind)
 {
-	return kind != HISTORY_GET && kind != HISTORY_ASK && kind != HISTORY_DELETE;
+	return kind != HISTORY_GET && kind != HISTORY_ASK && kind < HISTORY_EXPIRE &&
+	       kind != HISTORY_DELETE;
 }
 
 enum history_result {
@@ -51,10 +54,14 @@ enum history_result {
 struct history_op {
 	uint64_t invoked, responded; /* ns of one clock for all clients */
 	uint64_t value;    /* id: written (put, add, replace, cas) or found (get) */
-	uint64_t expected; /* cas: the id that the key must have */
+	uint64_t expected; /* cas: the id that the key must have; expire, gone */
 	uint64_t version;  /* of `value`, if the call returned it; 0: not */
 	uint32_t client, key;
 	uint8_t kind, result;
+	/* For history_expire(), and not in the text: */
+	uint32_t ttl_ms;       /* of what it writes; 0: it never expires */
+	uint32_t clock_before; /* CLOCK, loaded before `invoked`; 0: not */
+	uint32_t clock_after;  /* CLOCK, loaded after `responded`; 0: not */
 };
 
 struct history {
@@ -72,6 +79,15 @@ void history_add(struct history *h, const struct history_op *op);
 void history_join(struct history *h, const struct history *from);
 
 void history_free(struct history *h);
+
+/**
+ * Append, as operations of `client`, when the values that were written with a time to live end.
+ * The rule is that of farkv.h: a value ends when CLOCK reaches its expiry, which is CLOCK plus the
+ * time to live at some moment of the write, and it is absent from then on. CLOCK's course is
+ * known from the operations themselves. `early_ms`, `late_ms`: by how much the writer's idea of
+ * CLOCK may be wrong.
+ */
+void history_expire(struct history *h, uint32_t client, uint32_t early_ms, uint32_t late_ms);
 
 /**
  * Text: a line for each operation,

@@ -63,6 +63,9 @@ static const char *op_text(const struct history_op *op, char *out)
 		snprintf(out, 3 * TEXT_MAX, "cas %.40s ->%.40s: %.48s",
 			 id_text(op->expected, expected), value,
 			 result_text(op, result));
+	else if (op->kind == HISTORY_EXPIRE || op->kind == HISTORY_GONE)
+		snprintf(out, 3 * TEXT_MAX, "%.40s %s", id_text(op->expected, expected),
+			 op->kind == HISTORY_GONE ? "has expired" : "expires");
 	else
 		snprintf(out, 3 * TEXT_MAX, "%s%.40s: %.48s",
 			 history_kind_name(op->kind), value,

@@ -69,6 +69,10 @@ static enum search_needs needs_of(const struct history_op *op)
 		if (ok && op->expected != HISTORY_ABSENT)
 			return NEEDS_VALUE;
 		break;
+	case HISTORY_EXPIRE:
+		return ok ? NEEDS_VALUE : NEEDS_WONDER;
+	case HISTORY_GONE:
+		return ok ? NEEDS_GONE : NEEDS_WONDER;
 	default: /* replace, delete, exists */
 		if (ok)
 			return NEEDS_PRESENT;
@@ -80,7 +84,8 @@ bool search_reduce(const struct history_op *op, uint32_t from,
 		   struct search_op *out)
 {
 	bool unknown = op->result == HISTORY_UNKNOWN;
-	bool get = op->kind == HISTORY_GET, reads = get || op->kind == HISTORY_ASK;
+	bool get = op->kind == HISTORY_GET, ends = op->kind == HISTORY_EXPIRE;
+	bool reads = get || op->kind == HISTORY_ASK || op->kind == HISTORY_GONE;
 
 	if (op->result == HISTORY_FAILED || (unknown && reads))
 		return false;
@@ -91,11 +96,11 @@ bool search_reduce(const struct history_op *op, uint32_t from,
 			     : op->responded < HISTORY_OPEN
 				     ? op->responded : HISTORY_OPEN - 1,
 		.value = get ? op->value : op->expected,
-		.leaves = op->kind == HISTORY_DELETE ? HISTORY_ABSENT
-						     : op->value,
+		.leaves = op->kind == HISTORY_DELETE || ends ? HISTORY_ABSENT : op->value,
 		.from = from,
 		.needs = (uint8_t)needs_of(op),
 		.writes = !reads && (unknown || op->result == HISTORY_OK),
+		.may = ends && !unknown,
 	};
 	return true;
 }

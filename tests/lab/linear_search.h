@@ -35,6 +35,7 @@ enum search_needs {
 	NEEDS_PRESENT,
 	NEEDS_VALUE, /* this one */
 	NEEDS_OTHER, /* a value, but not this one */
+	NEEDS_GONE,  /* anything but this value */
 	NEEDS_WONDER /* no register has that result */
 };
 

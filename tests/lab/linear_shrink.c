@@ -75,7 +75,8 @@ static size_t find_asked(struct shrink *k)
 
 	for (size_t i = 0; i < k->n; i++)
 		if (k->kept[i] && (k->op[i].needs == NEEDS_VALUE ||
-				   k->op[i].needs == NEEDS_OTHER))
+				   k->op[i].needs == NEEDS_OTHER ||
+				   k->op[i].needs == NEEDS_GONE))
 			k->asked[n++] = k->op[i].value;
 	qsort(k->asked, n, sizeof(*k->asked), by_value);
 	return n;
@@ -99,7 +100,7 @@ static bool is_wrong(struct shrink *k)
 		if (!k->kept[i] && !k->op[i].writes)
 			continue;
 		*op = k->op[i];
-		op->may = !k->kept[i] && op->responded != HISTORY_OPEN;
+		op->may = (op->may || !k->kept[i]) && op->responded != HISTORY_OPEN;
 		if (op->writes && op->leaves != HISTORY_ABSENT &&
 		    !is_asked(k, n_asked, op->leaves))
 			op->leaves = SEARCH_ANY_VALUE;

@@ -28,6 +28,8 @@ bool state_suits(const struct search_op *op, uint64_t state)
 		return state == op->value;
 	case NEEDS_OTHER:
 		return state != HISTORY_ABSENT && state != op->value;
+	case NEEDS_GONE:
+		return state != op->value;
 	default:
 		return false;
 	}

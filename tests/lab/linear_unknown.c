@@ -31,7 +31,8 @@ static size_t find_asked(const struct search *s, struct asked *v)
 	for (size_t i = 0; i < s->n; i++)
 		if (s->op[i].responded != HISTORY_OPEN &&
 		    (s->op[i].needs == NEEDS_VALUE ||
-		     s->op[i].needs == NEEDS_OTHER))
+		     s->op[i].needs == NEEDS_OTHER ||
+		     s->op[i].needs == NEEDS_GONE))
 			v[n++] = (struct asked){s->op[i].value,
 						s->op[i].responded};
 	qsort(v, n, sizeof(*v), by_value);

@@ -7,6 +7,7 @@
 #include <time.h>
 
 static const struct ticks *ticks;
+static const uint64_t *region_clock;
 
 uint64_t recorder_now(void)
 {
@@ -19,6 +20,16 @@ uint64_t recorder_now(void)
 void recorder_use_ticks(const struct ticks *t)
 {
 	ticks = t;
+}
+
+void recorder_use_clock(const uint64_t *clock)
+{
+	region_clock = clock;
+}
+
+uint32_t recorder_clock(void)
+{
+	return region_clock ? (uint32_t)__atomic_load_n(region_clock, __ATOMIC_SEQ_CST) : 0;
 }
 
 uint64_t recorder_time(void)
@@ -40,9 +51,11 @@ struct history_op *recorder_begin(struct recorder *r, struct history_op *ops,
 				  unsigned n)
 {
 	struct history_op *at = r->op + r->n;
+	uint32_t clock = recorder_clock();
 	uint64_t now = recorder_time();
 
 	for (unsigned i = 0; i < n; i++) {
+		ops[i].clock_before = clock;
 		ops[i].invoked = now;
 		ops[i].responded = HISTORY_OPEN;
 		ops[i].result = HISTORY_UNKNOWN;
@@ -56,12 +69,15 @@ struct history_op *recorder_begin(struct recorder *r, struct history_op *ops,
 
 void recorder_end(struct history_op *op, unsigned n, const uint8_t *result)
 {
+	uint32_t clock;
 	uint64_t now;
 
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
 	now = recorder_time();
+	clock = recorder_clock();
 	for (unsigned i = 0; i < n; i++) {
 		op[i].responded = now;
+		op[i].clock_after = clock;
 		/* Last: a client that dies before this has recorded nothing. */
 		__atomic_store_n(&op[i].result, result[i], __ATOMIC_RELEASE);
 	}

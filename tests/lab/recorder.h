@@ -40,6 +40,14 @@ void recorder_end(struct history_op *op, unsigned n, const uint8_t *result);
 /** From now on the notes' times are those of this clock; before the first note. */
 void recorder_use_ticks(const struct ticks *t);
 
+/**
+ * From now on notes have the region's CLOCK, which is here; NULL: none.
+ */
+void recorder_use_clock(const uint64_t *clock);
+
+/** CLOCK, or 0. */
+uint32_t recorder_clock(void);
+
 /** The time that a note would get now. */
 uint64_t recorder_time(void);
 

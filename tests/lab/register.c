@@ -29,6 +29,12 @@ uint8_t register_do(uint64_t *state, struct history_op *op)
 		if (*state)
 			return HISTORY_EXISTS;
 		break;
+	case HISTORY_EXPIRE:
+		if (*state == op->expected)
+			*state = HISTORY_ABSENT;
+		return HISTORY_OK;
+	case HISTORY_GONE:
+		return *state == op->expected ? HISTORY_NOTFOUND : HISTORY_OK;
 	case HISTORY_CAS:
 		if (!*state)
 			return HISTORY_NOTFOUND;
@@ -45,13 +51,31 @@ uint8_t register_do(uint64_t *state, struct history_op *op)
 
 /* ---- all orders ------------------------------------------------------------ */
 
+/* It need not happen. */
+static bool is_optional(const struct history_op *op)
+{
+	return op->result == HISTORY_UNKNOWN || op->kind == HISTORY_EXPIRE;
+}
+
 static bool comes_too_late(const struct history *h, unsigned left, size_t i)
 {
 	for (size_t j = 0; j < h->n; j++)
-		if ((left >> j & 1) && h->op[j].result != HISTORY_UNKNOWN &&
+		if ((left >> j & 1) && !is_optional(&h->op[j]) &&
 		    h->op[j].responded < h->op[i].invoked)
 			return true;
 	return false;
+}
+
+/* Values whose time of ending has passed at the i-th operation. */
+static unsigned overdue(const struct history *h, size_t i)
+{
+	unsigned set = 0;
+
+	for (size_t j = 0; j < h->n; j++)
+		if (h->op[j].kind == HISTORY_EXPIRE && h->op[j].result != HISTORY_UNKNOWN &&
+		    h->op[j].responded < h->op[i].invoked)
+			set |= 1u << j;
+	return set;
 }
 
 static bool orders(const struct history *h, unsigned left, uint64_t state)
@@ -65,14 +89,14 @@ static bool orders(const struct history *h, unsigned left, uint64_t state)
 
 		if (!(left >> i & 1))
 			continue;
-		done = done && op.result == HISTORY_UNKNOWN;
+		done = done && is_optional(&op);
 		if (comes_too_late(h, left, i))
 			continue;
 		said = register_do(&then, &op);
 		if (op.result != HISTORY_UNKNOWN &&
 		    (said != op.result || op.value != h->op[i].value))
 			continue;
-		if (orders(h, left & ~(1u << i), then))
+		if (orders(h, left & ~(1u << i) & ~overdue(h, i), then))
 			return true;
 	}
 	return done;

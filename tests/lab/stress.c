@@ -13,12 +13,16 @@
  */
 #include "config.h"
 
+#include <dirent.h>
+#include <fcntl.h>
 #include <getopt.h>
 #include <inttypes.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include "common/base/util.h"
+#include "common/region/layout.h"
 #include "tests/rig/e2e.h"
 #include "linear.h"
 #include "stress.h"
@@ -36,6 +40,12 @@
 #define MEMORY "512m"
 #define LITTLE_MEMORY "24m"
 #define REMOTE_MEMORY "64m"
+/*
+ * By how much a writer by RDMA may be wrong about CLOCK: one step at most too early, and too late
+ * by the age of its sample, if the server was stopped meanwhile.
+ */
+#define SAMPLE_EARLY_MS REGION_CLOCK_STEP_MS
+#define SAMPLE_LATE_MS 1000u
 /* The server's grace period: shorter than many stops of a client. */
 #define GRACE_MS "20"
 
@@ -48,6 +58,7 @@ static struct options {
 static struct stress_board *board;
 static struct history_op *notes;
 static struct real_server srv;
+static void *clock_page; /* of srv's region, or NULL */
 
 struct sums {
 	uint64_t rounds, ops, unknown, seconds_ns, check_ns;
@@ -81,6 +92,49 @@ static const char *memory(uint64_t n)
 	return n % 2 ? LITTLE_MEMORY : MEMORY;
 }
 
+/* Map CLOCK of the server's region, which is a file without a name. */
+static void *map_clock(void)
+{
+	char dir[64], path[sizeof(dir) + 257], to[64];
+	void *page = MAP_FAILED;
+	struct dirent *e;
+	DIR *d;
+
+	snprintf(dir, sizeof(dir), "/proc/%d/fd", (int)srv.pid);
+	d = opendir(dir);
+	ck_assert_ptr_nonnull(d);
+	while (page == MAP_FAILED && (e = readdir(d))) {
+		ssize_t n;
+		int fd;
+
+		snprintf(path, sizeof(path), "%s/%s", dir, e->d_name);
+		n = readlink(path, to, sizeof(to) - 1);
+		if (n < 0 || (to[n] = '\0', !strstr(to, "farkv-meta")))
+			continue;
+		fd = open(path, O_RDONLY | O_CLOEXEC);
+		ck_assert_int_ge(fd, 0);
+		page = mmap(NULL, REGION_DIR_OFF, PROT_READ, MAP_SHARED, fd, 0);
+		close(fd);
+	}
+	closedir(d);
+	ck_assert_ptr_ne(page, MAP_FAILED);
+	return page;
+}
+
+static void use_clock(void)
+{
+	clock_page = map_clock();
+	recorder_use_clock((uint64_t *)(void *)((uint8_t *)clock_page + REGION_CLOCK_OFF));
+}
+
+static void use_clock_no_more(void)
+{
+	if (clock_page)
+		munmap(clock_page, REGION_DIR_OFF);
+	clock_page = NULL;
+	recorder_use_clock(NULL);
+}
+
 /* The n-th server, or the one at the address. */
 static void serve(uint64_t n)
 {
@@ -92,12 +146,15 @@ static void serve(uint64_t n)
 		real_server_init(&srv, board->plan.server_args);
 		if (real_server_is_remote())
 			put_ballast();
+		if (board->plan.dated)
+			use_clock();
 	}
 	snprintf(board->address, sizeof(board->address), "%s", srv.path);
 }
 
 static void serve_no_more(void)
 {
+	use_clock_no_more();
 	if (!options.address)
 		real_server_fini(&srv);
 }
@@ -138,9 +195,11 @@ static void sweep_keys(struct farkv *kv, struct history *h)
 		struct farkv_value v;
 		bool whole = true;
 
+		op.clock_before = recorder_clock();
 		op.invoked = recorder_now();
 		op.result = stress_result(farkv_get(kv, key, len, &v), count);
 		op.responded = recorder_now();
+		op.clock_after = recorder_clock();
 		if (op.result == HISTORY_OK) {
 			op.value = stress_value_id(v.data, v.len, &whole);
 			op.version = v.version;
@@ -314,6 +373,10 @@ static void round_of(struct sums *sums, uint64_t *random)
 	r.unknown = count_unknown(&h);
 	r.harm = harm;
 	begin = recorder_now();
+	if (real_server_is_remote())
+		history_expire(&h, board->clients++, SAMPLE_EARLY_MS, SAMPLE_LATE_MS);
+	else
+		history_expire(&h, board->clients++, 0, 0);
 	judge(&h);
 	r.check_ns = recorder_now() - begin;
 	say_round(&h, &r);
@@ -361,6 +424,7 @@ static void plan(bool kill_server)
 		.harm_ms = remote ? 500 : 30, .stop_clients = true,
 		.kill_clients = !kill_server, .stop_server = !kill_server,
 		.kill_server = kill_server,
+		.dated = !kill_server && !options.address,
 		.op_timeout_ms = kill_server ? 2000 : 20000,
 		.room = UINT64_C(1) << 21};
 	if (kill_server)

@@ -37,6 +37,7 @@ struct stress_plan {
 	bool kill_clients, stop_clients, stop_server;
 	bool kill_server;     /* once a round: it ends with that */
 	bool bad_way;         /* to the server: any network fault is allowed */
+	bool dated;           /* some values expire; recorder_use_clock() was called */
 	unsigned op_timeout_ms;
 	uint64_t room;        /* operations that a client notes in a round */
 };

@@ -99,14 +99,24 @@ static uint32_t any_key(struct client *c, unsigned hot_percent)
 						     : warm_key(c);
 }
 
+/* One write in four expires, most within the round's next moments. */
+static uint32_t any_ttl(struct client *c)
+{
+	if (!c->board->plan.dated || rng_below(&c->rng, 4))
+		return 0;
+	return 1 + (uint32_t)rng_below(&c->rng, rng_below(&c->rng, 4) ? 60 : 600);
+}
+
 static struct history_op op_of(struct client *c, enum history_kind kind,
 			       uint32_t key)
 {
 	struct history_op op = {.client = c->number, .key = key,
 				.kind = (uint8_t)kind};
 
-	if (history_kind_writes(kind))
+	if (history_kind_writes(kind)) {
 		op.value = history_id(c->number, ++c->writes);
+		op.ttl_ms = any_ttl(c);
+	}
 	return op;
 }
 
@@ -166,6 +176,51 @@ static int get(struct client *c, size_t key_len, struct farkv_value *v)
 			      sizeof(c->mem->copy[0]), &v->len, &v->version);
 }
 
+/* A write with a time to live. */
+static int write_dated(struct client *c, const struct history_op *op, size_t key_len, size_t len,
+		       const struct sight *expected, uint64_t *version_out)
+{
+	static const uint32_t kinds[] = {[HISTORY_PUT] = FARKV_REQUEST_PUT,
+					 [HISTORY_ADD] = FARKV_REQUEST_ADD,
+					 [HISTORY_REPLACE] = FARKV_REQUEST_REPLACE,
+					 [HISTORY_CAS] = FARKV_REQUEST_CAS};
+	struct farkv_write_options o = {.size = sizeof(o), .ttl_ms = op->ttl_ms};
+	struct farkv_request req = {.kind = kinds[op->kind],
+				    .key = c->key[0],
+				    .key_len = key_len,
+				    .value = c->mem->value[0],
+				    .value_len = len,
+				    .expected = expected ? expected->version : 0,
+				    .options = &o};
+
+	return farkv_write(c->kv, &req, version_out);
+}
+
+/* A write, of `len` bytes, or another operation. */
+static int call(struct client *c, const struct history_op *op, size_t key_len, size_t len,
+		const struct sight *expected, uint64_t *version_out)
+{
+	const uint8_t *key = c->key[0], *value = c->mem->value[0];
+
+	if (op->ttl_ms)
+		return write_dated(c, op, key_len, len, expected, version_out);
+	switch (op->kind) {
+	case HISTORY_PUT:
+		return farkv_put(c->kv, key, key_len, value, len);
+	case HISTORY_ADD:
+		return farkv_add(c->kv, key, key_len, value, len);
+	case HISTORY_REPLACE:
+		return farkv_replace(c->kv, key, key_len, value, len);
+	case HISTORY_CAS:
+		return farkv_cas(c->kv, key, key_len, value, len, expected->version,
+				 version_out);
+	case HISTORY_ASK:
+		return farkv_exists(c->kv, key, key_len);
+	default:
+		return farkv_delete(c->kv, key, key_len);
+	}
+}
+
 static void single(struct client *c, enum history_kind kind, uint32_t key,
 		   const struct sight *expected)
 {
@@ -181,30 +236,8 @@ static void single(struct client *c, enum history_kind kind, uint32_t key,
 	if (expected)
 		op.expected = expected->id;
 	at = recorder_begin(&c->place->rec, &op, 1);
-	switch (kind) {
-	case HISTORY_GET:
-		err = get(c, key_len, &v);
-		break;
-	case HISTORY_PUT:
-		err = farkv_put(c->kv, c->key[0], key_len, c->mem->value[0], len);
-		break;
-	case HISTORY_ADD:
-		err = farkv_add(c->kv, c->key[0], key_len, c->mem->value[0], len);
-		break;
-	case HISTORY_REPLACE:
-		err = farkv_replace(c->kv, c->key[0], key_len, c->mem->value[0],
-				    len);
-		break;
-	case HISTORY_CAS:
-		err = farkv_cas(c->kv, c->key[0], key_len, c->mem->value[0], len,
-				expected->version, &version);
-		break;
-	case HISTORY_ASK:
-		err = farkv_exists(c->kv, c->key[0], key_len);
-		break;
-	default:
-		err = farkv_delete(c->kv, c->key[0], key_len);
-	}
+	err = kind == HISTORY_GET ? get(c, key_len, &v) :
+				    call(c, at, key_len, len, expected, &version);
 	result = stress_result(err, c->place->count);
 	if (err == 0 && kind == HISTORY_GET)
 		note_value(c, at, &v);
@@ -332,6 +365,7 @@ static void batch_put(struct client *c, unsigned n)
 						     : fresh_key(c);
 
 		ops[i] = op_of(c, HISTORY_PUT, key);
+		ops[i].ttl_ms = 0;
 		item[i] = (struct farkv_put_item){
 			.key = c->key[i], .value = c->mem->value[i],
 			.key_len = stress_key(c->round, key, c->key[i]),
@@ -395,11 +429,15 @@ static void requests(struct client *c, unsigned n)
 {
 	struct history_op ops[STRESS_BATCH], *at;
 	struct farkv_request req[STRESS_BATCH];
+	struct farkv_write_options o[STRESS_BATCH];
 	struct farkv_completion done[STRESS_BATCH];
 	unsigned left = n;
 
 	for (unsigned i = 0; i < n; i++) {
 		ops[i] = any_request(c, &req[i]);
+		o[i] = (struct farkv_write_options){.size = sizeof(o[i]),
+						    .ttl_ms = ops[i].ttl_ms};
+		req[i].options = ops[i].ttl_ms ? &o[i] : NULL;
 		req[i].tag = i;
 		req[i].key = c->key[i];
 		req[i].key_len = stress_key(c->round, ops[i].key, c->key[i]);

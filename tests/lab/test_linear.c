@@ -216,6 +216,46 @@ static const struct known known[] = {
 	 "2 0 delete 0 - unknown 0 0 0\n"
 	 "3 0 exists 4 5 notfound 0 0 0\n"
 	 "3 0 exists 6 7 ok 0 0 0\n", "cd", 0},
+	{"a value that expires in its time",
+	 "1 0 put 0 1 ok 1 0 0\n"
+	 "9 0 expire 10 20 ok 0 1 0\n"
+	 "9 0 gone 20 20 ok 0 1 0\n"
+	 "2 0 get 8 9 ok 1 0 0\n"
+	 "2 0 get 12 13 ok 1 0 0\n"
+	 "2 0 get 14 15 notfound 0 0 0\n"
+	 "2 0 add 16 17 ok 2 0 0\n"
+	 "2 0 get 30 31 ok 2 0 0\n", NULL, 0},
+	{"a value that was replaced before it expired",
+	 "1 0 put 0 1 ok 1 0 0\n"
+	 "9 0 expire 10 20 ok 0 1 0\n"
+	 "9 0 gone 20 20 ok 0 1 0\n"
+	 "2 0 put 8 9 ok 2 0 0\n"
+	 "2 0 get 30 31 ok 2 0 0\n", NULL, 0},
+	{"a value that ends too early",
+	 "1 0 put 0 1 ok 1 0 0\n"
+	 "9 0 expire 10 20 ok 0 1 0\n"
+	 "9 0 gone 20 20 ok 0 1 0\n"
+	 "2 0 get 8 9 notfound 0 0 0\n", "ad", 0},
+	{"a value that is there after its time",
+	 "1 0 put 0 1 ok 1 0 0\n"
+	 "9 0 expire 10 20 ok 0 1 0\n"
+	 "9 0 gone 20 20 ok 0 1 0\n"
+	 "2 0 get 21 22 ok 1 0 0\n", "abcd", 0},
+	{"a value that expired and comes back",
+	 "1 0 put 0 1 ok 1 0 0\n"
+	 "9 0 expire 10 20 ok 0 1 0\n"
+	 "2 0 get 12 13 notfound 0 0 0\n"
+	 "2 0 get 14 15 ok 1 0 0\n", "abcd", 0},
+	{"a get that began in its time",
+	 "1 0 put 0 1 ok 1 0 0\n"
+	 "9 0 expire 10 20 ok 0 1 0\n"
+	 "9 0 gone 20 20 ok 0 1 0\n"
+	 "2 0 get 19 30 ok 1 0 0\n", NULL, 0},
+	{"unknown: a value that ended at some time, or did not",
+	 "1 0 put 0 1 ok 1 0 0\n"
+	 "9 0 expire 10 - unknown 0 1 0\n"
+	 "2 0 get 30 31 ok 1 0 0\n"
+	 "2 0 get 40 41 notfound 0 0 0\n", NULL, 0},
 	{"failed: it did not happen",
 	 "1 0 put 0 1 failed 1 0 0\n"
 	 "2 0 get 2 3 notfound 0 0 0\n", NULL, 0},
@@ -295,6 +335,72 @@ START_TEST(known_histories_reversed_are_judged_the_same)
 	ck_assert_uint_eq(r.witness.n, k->witness ? strlen(k->witness) : 0);
 	history_free(&r.witness);
 	history_free(&back);
+	history_free(&h);
+}
+END_TEST
+
+/* ---- when values end ------------------------------------------------------- */
+
+static void put_dated(struct history *h, uint64_t value, uint64_t at, uint32_t clock,
+		      uint32_t ttl_ms)
+{
+	struct history_op op = {.kind = HISTORY_PUT, .value = value, .invoked = at,
+				.responded = at + 1, .ttl_ms = ttl_ms,
+				.clock_before = clock, .clock_after = clock + 1};
+
+	history_add(h, &op);
+}
+
+static void check_end(const struct history_op *op, unsigned kind, uint64_t value, uint64_t from,
+		      uint64_t to)
+{
+	ck_assert_uint_eq(op->kind, kind);
+	ck_assert_uint_eq(op->expected, value);
+	ck_assert_uint_eq(op->invoked, from);
+	ck_assert_uint_eq(op->responded, to);
+	ck_assert_int_eq(op->result, to == HISTORY_OPEN ? HISTORY_UNKNOWN : HISTORY_OK);
+}
+
+/* CLOCK goes on with the other operations: at 100 it is 10, ..., at 900 90. */
+static struct history course(void)
+{
+	struct history h = {0};
+
+	for (unsigned i = 1; i < 10; i++)
+		put_dated(&h, i, i * 100, i * 10, i == 2 ? 30 : i == 7 ? 50 : 0);
+	return h;
+}
+
+START_TEST(values_end_when_CLOCK_reaches_their_time)
+{
+	struct history h = course();
+
+	h.op[3].ttl_ms = 20;
+	h.op[3].result = HISTORY_FAILED;
+	history_expire(&h, 5, 0, 0);
+	ck_assert_uint_eq(h.n, 9 + 3);
+	/* 50 or 51: not before 401, by 600 in any case. */
+	check_end(&h.op[9], HISTORY_EXPIRE, 2, 401, 600);
+	check_end(&h.op[10], HISTORY_GONE, 2, 600, 600);
+	/* After the last look at CLOCK. */
+	check_end(&h.op[11], HISTORY_EXPIRE, 7, 901, HISTORY_OPEN);
+	history_free(&h);
+	h = course();
+	history_expire(&h, 5, 15, 15);
+	check_end(&h.op[9], HISTORY_EXPIRE, 2, 301, 700);
+	history_free(&h);
+}
+END_TEST
+
+/* A writer that did not return may publish its value at any time. */
+START_TEST(value_of_unknown_outcome_may_end_or_not)
+{
+	struct history h = course();
+
+	h.op[1].result = HISTORY_UNKNOWN;
+	history_expire(&h, 5, 0, 0);
+	ck_assert_uint_eq(h.n, 9 + 2);
+	check_end(&h.op[9], HISTORY_EXPIRE, 2, 401, HISTORY_OPEN);
 	history_free(&h);
 }
 END_TEST
@@ -530,6 +636,8 @@ static Suite *suite(void)
 
 	tcase_add_loop_test(t, known_histories_are_judged_as_known, 0, KNOWN);
 	tcase_add_loop_test(t, known_histories_reversed_are_judged_the_same, 0, KNOWN);
+	tcase_add_test(t, values_end_when_CLOCK_reaches_their_time);
+	tcase_add_test(t, value_of_unknown_outcome_may_end_or_not);
 	tcase_add_test(t, many_concurrent_writes_are_judged_in_time);
 	tcase_add_test(t, many_concurrent_reads_are_judged_in_time);
 	tcase_add_test(t, history_beyond_the_limit_is_undecided);

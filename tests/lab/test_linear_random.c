@@ -101,7 +101,7 @@ static void scribble(struct history *h, uint64_t *x)
 
 	for (size_t i = 0; i < n; i++) {
 		uint64_t r = register_random(x);
-		struct history_op op = {.kind = (r >> 56) % 7,
+		struct history_op op = {.kind = (r >> 56) % 9,
 					.client = (uint32_t)i,
 					.invoked = (r >> 8) % 16};
 		uint8_t may[4] = {HISTORY_OK, HISTORY_OK, HISTORY_NOTFOUND,
@@ -127,8 +127,10 @@ static void scribble(struct history *h, uint64_t *x)
 					   : 0;
 		else if (history_kind_writes(op.kind))
 			op.value = i + 1;
-		if (op.kind == HISTORY_CAS)
+		if (op.kind == HISTORY_CAS || op.kind >= HISTORY_EXPIRE)
 			op.expected = 1 + (r >> 48) % n;
+		if (op.kind >= HISTORY_EXPIRE)
+			op.result = HISTORY_OK;
 		history_add(h, &op);
 	}
 }
@@ -257,7 +259,7 @@ END_TEST
 
 static bool is_write(const struct history_op *op)
 {
-	return op->kind != HISTORY_GET && op->kind != HISTORY_ASK &&
+	return op->kind != HISTORY_GET && op->kind != HISTORY_ASK && op->kind != HISTORY_GONE &&
 	       (op->result == HISTORY_OK || op->result == HISTORY_UNKNOWN);
 }
 
@@ -267,8 +269,8 @@ static bool looks_for(const struct history_op *op, uint64_t value)
 		return false;
 	if (op->kind == HISTORY_GET)
 		return op->result == HISTORY_OK && op->value == value;
-	return op->kind == HISTORY_CAS && op->result != HISTORY_NOTFOUND &&
-	       op->expected == value;
+	return (op->kind == HISTORY_CAS || op->kind >= HISTORY_EXPIRE) &&
+	       op->result != HISTORY_NOTFOUND && op->expected == value;
 }
 
 static bool explains_set(const struct history *h, unsigned set)
