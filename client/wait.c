@@ -87,11 +87,12 @@ int handle_waited(const struct farkv *kv, const struct index_op *op, int err)
 
 /*
  * The result of an operation whose deadline has passed. A "no" that the server gave during this
- * call counts, and so does its message that the request waits for memory.
+ * call counts, and so does its message that the request waits for memory. Not for a delete, which
+ * would have gone on without the block.
  */
 static int wait_over(const struct farkv *kv, const struct index_op *op)
 {
-	bool denied = op->wait == INDEX_WAIT_BLOCK &&
+	bool denied = op->wait == INDEX_WAIT_BLOCK && op->kind != INDEX_DELETE &&
 		      (kv->conn.denied[op->cls] || kv->conn.waits[op->cls]);
 
 	return handle_waited(kv, op, denied ? FARKV_ENOSPC : FARKV_ETIMEDOUT);

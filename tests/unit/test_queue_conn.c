@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "client/queue_turn.h"
+#include "client/wait.h"
 #include "common/base/clock.h"
 #include "tests/rig/event_rig.h"
 #include "tests/rig/queue_rig.h"
@@ -183,6 +184,28 @@ START_TEST(server_back_at_once_lets_requests_go_on)
 		ck_assert_uint_eq(fake_server_count(&srv, MSG_HELLO), i + 2);
 	}
 	nobody_waited();
+}
+END_TEST
+
+/* It wants a small block for its tombstone, and does without one: so the store is not full. */
+START_TEST(delete_that_is_late_does_not_say_that_memory_is_short)
+{
+	static const enum index_kind kinds[] = {INDEX_PUT, INDEX_DELETE};
+	static const int results[] = {FARKV_ENOSPC, FARKV_ETIMEDOUT};
+	struct index_key k = {.data = "k", .len = 1};
+	struct index_op *op = &kv->op;
+
+	for (unsigned i = 0; i < 2; i++) {
+		struct wait_state w = {.begun = true};
+
+		index_op_start(op, kinds[i], &k, NULL, 0);
+		op->wait = INDEX_WAIT_BLOCK;
+		op->cls = 2;
+		op->deadline_ns = clock_now_ns();
+		kv->conn.denied[op->cls] = true;
+		(void)handle_need(kv, &op, 1, &w);
+		ck_assert_int_eq(op->result, results[i]);
+	}
 }
 END_TEST
 
@@ -397,6 +420,7 @@ static Suite *suite(void)
 	tcase_add_loop_test(t, server_gone_ends_requests, 0, 2);
 	tcase_add_loop_test(t, silent_server_lets_requests_time_out, 0, 2);
 	tcase_add_test(t, server_back_at_once_lets_requests_go_on);
+	tcase_add_test(t, delete_that_is_late_does_not_say_that_memory_is_short);
 	tcase_add_test(t, restarted_server_ends_requests);
 	tcase_add_test(t, server_that_reads_nothing_lets_requests_time_out);
 	tcase_add_test(t, call_waits_for_the_connection_of_the_requests);
