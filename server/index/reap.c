@@ -16,30 +16,38 @@
 /* Chains of CAS in flight at once, one doorbell for all. */
 #define GROUP_CHAINS 16u
 #define GROUP_SLOTS (GROUP_CHAINS * XPORT_CHAIN_MAX)
-/* Slots between two readings of the clock. */
-#define STEP_SLOTS 256u
-/* Distance of prefetch, in slots. */
-#define PREFETCH_AHEAD 16u
+/* Lines whose headers are fetched together, and how often between two readings of the clock. */
+#define STEP_LINES 8u
+#define STEPS 8u
+static_assert(STEP_LINES * LINE_SLOTS <= GROUP_SLOTS, "a step's CAS fit a group");
+static_assert(SUBTABLE_LINES % STEP_LINES == 0, "steps of whole lines");
 
 /*
- * A note: bits 8..15 a hash of the word, not 0; bits 0..7 when to look again, in units of NOTE_MS
- * modulo 256. 0: none. A word whose hash is that of the slot's last one is looked at late, by
- * NOTE_MAX_MS at most.
+ * What is known of a slot: bits 8..15 a hash of its word, not 0; bits 0..7 when to look at the
+ * value's header again, in units of NOTE_MS modulo 256. 0: nothing. And of a line: bits 8..31 a
+ * hash of its words, bits 0..7 when the first of its slots is due. What has another hash is looked
+ * at. Different words of one hash are looked at late, by NOTE_MAX_MS at most.
  */
 #define NOTE_MS 512u
 #define NOTE_MAX_MS 60000u
 static_assert(NOTE_MAX_MS / NOTE_MS < 127, "dues are compared as signed numbers of 8 bits");
 
+/* Of a subtable. */
+struct notes {
+	uint32_t line[SUBTABLE_LINES];
+	uint16_t slot[SUBTABLE_SLOTS];
+};
+
 struct reaper {
 	const struct region *r;
-	uint16_t **notes; /* by page of the data area; NULL: not a subtable so far */
+	struct notes **notes; /* by page of the data area; NULL: not a subtable so far */
 	uint64_t pages, first_page;
-	uint16_t *note;   /* of this subtable; NULL: no memory */
+	struct notes *note;   /* of this subtable; NULL: no memory */
 	struct xport_lane *lane;
 	uint64_t first; /* offset of the subtable */
 	const uint64_t *slots;
-	unsigned at;    /* the next slot */
-	struct reap_counts counts;
+	unsigned at;    /* the next line */
+	uint32_t expired;
 	struct xport_chain chain[GROUP_CHAINS];
 	unsigned n;     /* CAS in these chains */
 	bool posted;
@@ -75,23 +83,70 @@ void reaper_free(struct reaper *p)
 
 void reaper_begin(struct reaper *p, uint64_t entry)
 {
-	uint16_t **note = &p->notes[entry_page(entry) - p->first_page];
+	struct notes **note = &p->notes[entry_page(entry) - p->first_page];
 
 	if (!*note)
-		*note = calloc(SUBTABLE_SLOTS, sizeof(**note));
+		*note = calloc(1, sizeof(**note));
 	p->note = *note;
 	p->first = entry_page(entry) * PAGE_BYTES;
 	p->slots = region_slots(p->r, entry);
 	p->at = 0;
 	p->n = 0;
 	p->posted = false;
-	p->counts = (struct reap_counts){0};
+	p->expired = 0;
 }
 
-struct reap_counts reaper_counts(const struct reaper *p)
+uint32_t reaper_expired(const struct reaper *p)
 {
-	return p->counts;
+	return p->expired;
 }
+
+/* ---- is it time to look? ---------------------------------------------------------- */
+
+static uint8_t due_at(uint64_t ms)
+{
+	return (uint8_t)(ms / NOTE_MS);
+}
+
+static bool is_reached(uint8_t due, uint64_t clock_ms)
+{
+	return (int8_t)(due_at(clock_ms) - due) >= 0;
+}
+
+static uint8_t hash_of(uint64_t w)
+{
+	uint8_t hash = (uint8_t)(word_binding(w) >> 56);
+
+	return hash ? hash : 255;
+}
+
+/* False if it is known that the header of the slot's value need not be looked at yet. */
+static bool is_due(const struct reaper *p, unsigned s, uint64_t w, uint64_t clock_ms)
+{
+	uint16_t note = p->note ? p->note->slot[s] : 0;
+
+	return note >> 8 != hash_of(w) || is_reached((uint8_t)note, clock_ms);
+}
+
+/* Different factors: two words that change places change the sum. */
+static uint32_t hash_line(const uint64_t *line)
+{
+	uint64_t sum = 0;
+
+	for (unsigned i = 0; i < LINE_SLOTS; i++)
+		sum += atom_load_relaxed(&line[i]) * (UINT64_C(0x9E3779B97F4A7C15) + 2 * i);
+	return (uint32_t)(sum >> 40);
+}
+
+static bool line_rests(const struct reaper *p, unsigned line, uint64_t clock_ms)
+{
+	uint32_t note = p->note ? p->note->line[line] : 0;
+
+	return note && note >> 8 == hash_line(&p->slots[line * LINE_SLOTS]) &&
+	       !is_reached((uint8_t)note, clock_ms);
+}
+
+/* ---- values -------------------------------------------------------------------------- */
 
 /* Clients write these words: check a word before following it. */
 static bool is_value(const struct reaper *p, uint64_t w)
@@ -100,27 +155,14 @@ static bool is_value(const struct reaper *p, uint64_t w)
 	       region_block_ok(&p->r->sb, slot_off(w), slot_class(w));
 }
 
-static uint16_t note_of(uint64_t w, uint64_t due_ms)
+static void fetch_headers(const struct reaper *p, unsigned line, uint64_t clock_ms)
 {
-	uint16_t hash = (uint16_t)(word_binding(w) >> 56);
+	for (unsigned s = line * LINE_SLOTS; s < (line + 1) * LINE_SLOTS; s++) {
+		uint64_t w = atom_load_relaxed(&p->slots[s]);
 
-	return (uint16_t)((hash ? hash : 255) << 8 | (due_ms / NOTE_MS & 255));
-}
-
-/* False if a note says that it is too early to look at the slot's value. */
-static bool is_due(const struct reaper *p, unsigned s, uint64_t w, uint64_t clock_ms)
-{
-	uint16_t now = note_of(w, clock_ms), note = p->note ? p->note[s] : 0;
-
-	return note >> 8 != now >> 8 || (int8_t)(uint8_t)(now - note) >= 0;
-}
-
-static void prefetch(const struct reaper *p, unsigned s, uint64_t clock_ms)
-{
-	uint64_t w = s < SUBTABLE_SLOTS ? atom_load_relaxed(&p->slots[s]) : 0;
-
-	if (is_value(p, w) && is_due(p, s, w, clock_ms))
-		fetch_line(region_at(p->r, slot_off(w)));
+		if (is_value(p, w) && is_due(p, s, w, clock_ms))
+			fetch_line(region_at(p->r, slot_off(w)));
+	}
 }
 
 /* By the header alone: the CAS proves that it is the word's. */
@@ -135,7 +177,8 @@ static bool has_expired(const struct reaper *p, unsigned s, uint64_t w, uint64_t
 		return false;
 	left = block_ttl_left(h.expiry, h.inc_flags, clock_ms);
 	if (left && p->note)
-		p->note[s] = note_of(w, clock_ms + UTIL_MIN(left, NOTE_MAX_MS));
+		p->note->slot[s] = (uint16_t)(hash_of(w) << 8 |
+					      due_at(clock_ms + UTIL_MIN(left, NOTE_MAX_MS)));
 	return left == 0;
 }
 
@@ -160,31 +203,80 @@ static void cas_add(struct reaper *p, unsigned s, uint64_t w)
 	p->n++;
 }
 
-static void count_dead(struct reaper *p, uint64_t w)
+/* The time of the first of these slots' dues; a value without one is looked at next time. */
+static uint8_t first_due(const struct reaper *p, unsigned line, uint64_t clock_ms)
 {
-	p->counts.dead++;
-	if (region_block_ok(&p->r->sb, slot_off(w), slot_class(w)))
-		p->counts.dead_bytes += class_bytes(slot_class(w));
+	uint8_t now = due_at(clock_ms), first = due_at(clock_ms + NOTE_MAX_MS);
+
+	for (unsigned s = line * LINE_SLOTS; s < (line + 1) * LINE_SLOTS; s++) {
+		uint64_t w = atom_load_relaxed(&p->slots[s]);
+		uint16_t note = p->note->slot[s];
+
+		if (!is_value(p, w))
+			continue;
+		if (note >> 8 != hash_of(w))
+			return now;
+		if ((int8_t)((uint8_t)note - first) < 0)
+			first = (uint8_t)note;
+	}
+	return first;
 }
 
-/* Look at some slots, until the group is full. */
+static void look_at_line(struct reaper *p, unsigned line, uint64_t clock_ms)
+{
+	uint32_t hash = hash_line(&p->slots[line * LINE_SLOTS]);
+
+	for (unsigned s = line * LINE_SLOTS; s < (line + 1) * LINE_SLOTS; s++) {
+		uint64_t w = atom_load_follow(&p->slots[s]);
+
+		if (is_value(p, w) && is_due(p, s, w, clock_ms) && has_expired(p, s, w, clock_ms))
+			cas_add(p, s, w);
+	}
+	if (p->note)
+		p->note->line[line] = hash << 8 | first_due(p, line, clock_ms);
+}
+
+static bool has_room(const struct reaper *p)
+{
+	return p->n + STEP_LINES * LINE_SLOTS <= GROUP_SLOTS;
+}
+
+/* Look at some lines; there is room for their CAS. */
+static void scan_lines(struct reaper *p, uint64_t clock_ms)
+{
+	unsigned busy[STEP_LINES], n = 0, end = p->at + STEP_LINES;
+
+	for (; p->at < end; p->at++) {
+		if (line_rests(p, p->at, clock_ms))
+			continue;
+		busy[n++] = p->at;
+		fetch_headers(p, p->at, clock_ms);
+	}
+	for (unsigned i = 0; i < n; i++)
+		look_at_line(p, busy[i], clock_ms);
+}
+
 static void scan(struct reaper *p, uint64_t clock_ms)
 {
-	unsigned end = UTIL_MIN(p->at + STEP_SLOTS, SUBTABLE_SLOTS);
+	for (unsigned i = 0; i < STEPS && p->at < SUBTABLE_LINES && has_room(p); i++)
+		scan_lines(p, clock_ms);
+}
 
-	for (; p->at < end && p->n < GROUP_SLOTS; p->at++) {
-		uint64_t w = atom_load_follow(&p->slots[p->at]);
+struct reap_counts reaper_counts(const struct reaper *p)
+{
+	struct reap_counts n = {.expired = p->expired};
 
-		prefetch(p, p->at + PREFETCH_AHEAD, clock_ms);
+	for (unsigned s = 0; s < SUBTABLE_SLOTS; s++) {
+		uint64_t w = atom_load_relaxed(&p->slots[s]);
+
 		if (slot_is_null(w))
 			continue;
-		p->counts.live += !(w & SLOT_DEAD);
-		if (w & SLOT_DEAD)
-			count_dead(p, w);
-		if (is_value(p, w) && is_due(p, p->at, w, clock_ms) &&
-		    has_expired(p, p->at, w, clock_ms))
-			cas_add(p, p->at, w);
+		n.live += !(w & SLOT_DEAD);
+		n.dead += (w & SLOT_DEAD) != 0;
+		if ((w & SLOT_DEAD) && region_block_ok(&p->r->sb, slot_off(w), slot_class(w)))
+			n.dead_bytes += class_bytes(slot_class(w));
 	}
+	return n;
 }
 
 /* REAP_MORE: the group is over. */
@@ -199,13 +291,8 @@ static enum reap_state group_done(struct reaper *p)
 		if (c->status)
 			state = REAP_LOST;
 		/* A CAS that lost met a client's write: it is no concern of ours. */
-		for (unsigned i = 0; i < c->n && !c->status; i++) {
-			if (c->wr[i].found != c->wr[i].expect)
-				continue;
-			p->counts.expired++;
-			p->counts.live--;
-			count_dead(p, c->wr[i].swap);
-		}
+		for (unsigned i = 0; i < c->n && !c->status; i++)
+			p->expired += c->wr[i].found == c->wr[i].expect;
 	}
 	p->n = 0;
 	p->posted = false;
@@ -231,11 +318,10 @@ enum reap_state reaper_step(struct reaper *p, uint64_t clock_ms, uint64_t until_
 			if (state == REAP_LOST)
 				return state;
 		}
-		if (p->at == SUBTABLE_SLOTS && !p->n)
+		if (p->at == SUBTABLE_LINES && !p->n)
 			return REAP_DONE;
-		if (p->at < SUBTABLE_SLOTS)
-			scan(p, clock_ms);
-		if (p->n == GROUP_SLOTS || (p->n && p->at == SUBTABLE_SLOTS)) {
+		scan(p, clock_ms);
+		if (!has_room(p) || (p->n && p->at == SUBTABLE_LINES)) {
 			if (xport_post(p->lane, p->chain))
 				return REAP_LOST;
 			p->posted = true;

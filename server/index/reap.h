@@ -7,9 +7,9 @@
  * that was read is that of W's block (I2), and CLOCK had been written before that look.
  *
  * One subtable at a time, in the control thread. Swaps by the lane of the migrations. Reads the
- * header of a value when its word is new, when its time is over, and every minute. In between a
- * note of 2 bytes a slot, in memory of the server's own, tells that it is not due: so a walk reads
- * the words alone, in their order.
+ * header of a value when its word is new, when its time is over, and every minute. In between it
+ * hashes a line's words, to find out whether there is a new one: 1 ns for each. It keeps 10 KiB for
+ * each subtable, in memory of the server's own.
  */
 #ifndef SERVER_INDEX_REAP_H
 #define SERVER_INDEX_REAP_H
@@ -22,7 +22,7 @@
 
 struct reaper;
 
-/** What is in the subtable, after its last slot. */
+/** What is in the subtable. */
 struct reap_counts {
 	uint32_t live, dead; /* dead: those of `expired`, too */
 	uint32_t expired;    /* values that this reaper has removed */
@@ -52,7 +52,9 @@ void reaper_begin(struct reaper *p, uint64_t entry);
  */
 enum reap_state reaper_step(struct reaper *p, uint64_t clock_ms, uint64_t until_ns);
 
-/** After REAP_DONE. */
+/** After REAP_DONE: values that it has removed since reaper_begin(). */
+uint32_t reaper_expired(const struct reaper *p);
+/** After REAP_DONE. Looks at all slots. */
 struct reap_counts reaper_counts(const struct reaper *p);
 
 #endif

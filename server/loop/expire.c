@@ -17,7 +17,7 @@
 /* Of each tick's 10 ms the reaper works so long: 5 %. */
 #define BUDGET_NS (NS_PER_MS / 2)
 /* From the start of one walk to the next, at least. */
-#define WALK_PAUSE_NS NS_PER_SEC
+#define WALK_PAUSE_NS (2 * NS_PER_SEC)
 
 /* Blocks of tombstones that are worth a compaction: large values would be waited for too long. */
 #define COMPACT_BYTES (UINT64_C(1) << 20)
@@ -120,11 +120,13 @@ static bool open_next(struct expire *e)
 
 static void visited(struct expire *e)
 {
-	struct reap_counts n = reaper_counts(e->reaper);
+	if (reaper_expired(e->reaper) > 0) {
+		struct reap_counts n = reaper_counts(e->reaper);
 
-	e->expired += n.expired;
-	if (n.expired && (n.dead >= n.live || n.dead_bytes >= COMPACT_BYTES))
-		grow_compact(e->c, e->entry, e->hash);
+		e->expired += n.expired;
+		if (n.dead >= n.live || n.dead_bytes >= COMPACT_BYTES)
+			grow_compact(e->c, e->entry, e->hash);
+	}
 	e->entry = 0;
 }
 

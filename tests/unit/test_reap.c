@@ -140,6 +140,25 @@ START_TEST(each_walk_finds_what_has_expired_since_the_last)
 }
 END_TEST
 
+/* ... so a header is not read again before its time. */
+START_TEST(values_that_are_not_due_are_not_looked_at)
+{
+	uint64_t never = value(11, (struct block_expiry){0});
+	struct block_header *h;
+
+	value(10, block_expiry_encode(NOW, 30000));
+	ck_assert_uint_eq(walk().expired, 0);
+	h = (struct block_header *)region_at(&r, slot_off(slots[10]));
+	h->expiry = NOW - 1;
+	ck_assert_uint_eq(walk_at(NOW + 29000).expired, 0);
+	/* A new neighbour changes nothing for them. */
+	value(12, block_expiry_encode(NOW, 1));
+	ck_assert_uint_eq(walk_at(NOW + 29000).expired, 1);
+	ck_assert_uint_eq(walk_at(NOW + 31000).expired, 1);
+	ck_assert_uint_eq(slots[11], never);
+}
+END_TEST
+
 START_TEST(rival_writes_first_its_word_stays)
 {
 	struct reap_counts n;
@@ -184,6 +203,7 @@ static Suite *suite(void)
 	tcase_add_test(t, values_of_each_kind_only_the_expired_become_dead_and_not_blind);
 	tcase_add_test(t, many_expired_all_are_found);
 	tcase_add_test(t, each_walk_finds_what_has_expired_since_the_last);
+	tcase_add_test(t, values_that_are_not_due_are_not_looked_at);
 	tcase_add_test(t, rival_writes_first_its_word_stays);
 	tcase_add_test(t, block_of_another_incarnation_says_nothing);
 	tcase_add_test(t, frozen_words_and_words_that_lead_nowhere_are_left_alone);
