@@ -19,7 +19,7 @@ run() {
 	"$guest" run --cache "$cache" "$@"
 }
 leaves_nothing() {
-	left=$(find "$cache" -mindepth 1 -maxdepth 1 ! -name kernel)
+	left=$(find "$cache" -mindepth 1 -maxdepth 1 ! -name kernel ! -name 'vmlinux-*')
 	[ -z "$left" ] || fail "left in the cache: $left"
 	! grep -slF "$cache" /proc/[0-9]*/cmdline >"$dir/left" ||
 		fail "still running: $(cat "$dir/left")"

@@ -64,7 +64,7 @@ for w in a d f; do
 	[ $w = d ] && count=10000 || count=30000
 	testcase "kvbench: workload $w -> its mix of $count operations, no error, all values right"
 	expect 0 kvbench run farkv -P "$workloads/workload$w" -p dataintegrity=true \
-		-p seed=5 -threads 2 -p operationcount=$count || continue
+		-p seed=5 -threads 2 -p operationcount="$count" || continue
 	all_well
 	share READ "$(proportion read)" "$(proportion readmodifywrite)"
 	share UPDATE "$(proportion update)" "$(proportion readmodifywrite)"
@@ -72,7 +72,7 @@ for w in a d f; do
 	share READ-MODIFY-WRITE "$(proportion readmodifywrite)"
 	modify=$(number READ-MODIFY-WRITE Operations)
 	[ $(($(number READ Operations) + $(number UPDATE Operations) + $(number INSERT Operations) - \
-		${modify:-0})) -eq $count ] || fail "not $count operations"
+		${modify:-0})) -eq "$count" ] || fail "not $count operations"
 done
 
 testcase "kvbench: an open loop -> several requests in flight of one session, all values right"

@@ -76,12 +76,12 @@ for f in $formats; do
 	start_server "s-$f" -m $memory
 	expect 0 kvcli load "$dir/all.$f" && grep -Eq 'loaded 70[0-9] records|loaded [67][0-9][0-9] records' "$dir/err" || fail "summary of load: $(cat "$dir/err")"
 	keys=$dir/all.$f
-	[ $f != nul ] || keys=$dir/keys.nul
+	[ "$f" != nul ] || keys=$dir/keys.nul
 	expect 0 kvcli dump "$keys" && silent
 	same "$dir/all.$f" "$dir/out"
-	expect 0 kvcli -f $f dump - <"$keys"
+	expect 0 kvcli -f "$f" dump - <"$keys"
 	same "$dir/all.$f" "$dir/out"
-	[ $f = cdb ] || stop_server
+	[ "$f" = cdb ] || stop_server
 done
 expect 0 kvcli -q -f cdb load - <"$dir/all.cdb" && silent
 expect 0 kvcli --json load "$dir/all.cdb" && shows '"complete":true'
