@@ -267,9 +267,9 @@ borrow() {
 # A reader by loads, and one that knows a sample of CLOCK.
 expiry() {
 	holds -DOPS1=0
-	holds -DREADS=0
 	holds -DREMOTE -DOPS1=0
 	if large; then
+		holds -DREADS=0
 		holds -DTICKS=1
 		holds -DREMOTE -DOPS1=0 -DREADS=2
 		holds -DREMOTE -DOPS0=0 -DOPS1=0 -DREADS=2 -DTICKS=3 -DFIRST=2

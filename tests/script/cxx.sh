@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# farkv.hpp, compiled by g++ and clang++ with address and undefined behaviour sanitizers, as
-# C++17 and C++20.
+# farkv.hpp, compiled with address and undefined behaviour sanitizers: by g++ as C++17, by clang++
+# as C++20. tree.sh looks at both standards' syntax.
 # shellcheck source=tests/script/lib.sh disable=SC2154
 . "$srcdir/tests/script/lib.sh"
 [ "${SANITIZED:-no}" = no ] ||
@@ -18,15 +18,13 @@ tried() {
 
 start_server cxx -m 64m
 n=0
-for cxx in g++ clang++; do
-	command -v "$cxx" >/dev/null || {
-		echo "not tested: $cxx is not installed"
-		continue
-	}
-	for std in c++17 c++20; do
-		tried "$cxx" "$std"
+for way in g++:c++17 clang++:c++20; do
+	if command -v "${way%:*}" >/dev/null; then
+		tried "${way%:*}" "${way#*:}"
 		n=$((n + 1))
-	done
+	else
+		echo "not tested: ${way%:*} is not installed"
+	fi
 done
 [ "$n" -gt 0 ] || skip "needs g++ or clang++"
 stop_server
