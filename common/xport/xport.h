@@ -61,8 +61,8 @@ struct xport_wr {
 	uint64_t found;  /* out, CAS: the previous value; swapped if == expect */
 	/*
 	 * Optional segment (SGE), on lanes with XPORT_SEGMENTS: bytes seg_at to seg_at +
-	 * seg_len of a READ or WRITE are at `part`; the bytes after them are at laddr +
-	 * seg_at. The rules of laddr apply to `part`, which may also be memory given to
+	 * seg_len of a READ or WRITE are at `seg`; the bytes after them are at laddr +
+	 * seg_at. The rules of laddr apply to `seg`, which may also be memory given to
 	 * xport_mem_add(). A READ must have at least 8 bytes after its segment: a lane may
 	 * use its last bytes to see that all have arrived. seg_len 0: no segment.
 	 */
