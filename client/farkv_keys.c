@@ -220,7 +220,6 @@ int farkv_get(struct farkv *kv, const void *key, size_t key_len,
 	src.match = get_matches(&k, src.slots);
 	src.to = kv->copy[0];
 	src.room = HANDLE_COPY_BYTES;
-	src.ttl_ms = 0;
 	kv->copy[0] = kv->copy[1];
 	kv->copy[1] = src.to;
 	if (__builtin_expect(!get_fast(kv->conn.index, &k, &src), 0)) {
@@ -234,8 +233,8 @@ int farkv_get(struct farkv *kv, const void *key, size_t key_len,
 	value_out->data = src.to + sizeof(struct block_header) + k.len;
 	value_out->len = src.len;
 	memcpy(&value_out->version, src.to, sizeof(value_out->version));
-	value_out->ttl_ms = 0; /* get_fast() finds none that has one, */
-	value_out->user = 0;   /* ... or a user word */
+	value_out->ttl_ms = src.ttl_ms;
+	value_out->user = 0; /* get_fast() finds none that has a user word */
 	return 0;
 }
 

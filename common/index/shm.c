@@ -15,12 +15,9 @@
 
 /* ---- GET --------------------------------------------------------------------------- */
 
-bool get_lives(const struct index *ix, struct get_source *src)
+uint64_t get_left(const struct index *ix, uint32_t expiry)
 {
-	uint32_t expiry = get_expiry(src->to);
-
-	src->ttl_ms = expiry ? block_ttl_left(expiry, 0, expiry_clock(ix)) : 0;
-	return !expiry || src->ttl_ms;
+	return block_ttl_left(expiry, 0, expiry_clock(ix));
 }
 
 /*
@@ -120,8 +117,7 @@ static bool get_after_miss(struct index *ix, const struct index_get_req *req,
 		ix->retries++; /* another writer changed the slot */
 		return false;
 	}
-	/* A value that expires is in `to`: the look above was its last one. */
-	if (!src->ttl_ms && !get_next_candidates(ix, &req->key, src))
+	if (!get_next_candidates(ix, &req->key, src))
 		return false;
 	get_found(ix, req, src);
 	return true;

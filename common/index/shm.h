@@ -111,7 +111,7 @@ struct get_source {
 	uint32_t match;        /* get_matches() of it */
 	uint8_t *to;           /* buffer for the block, ... */
 	size_t room;           /* ... and its size in bytes */
-	uint64_t ttl_ms;       /* 0 at first; time left of the value in `to`, if it expires */
+	uint64_t ttl_ms;       /* time left of the value in `to`; 0: it never expires */
 	const uint64_t *slot;
 	uint64_t word;
 	const uint8_t *block;
@@ -179,25 +179,28 @@ IN_LINE bool get_copy(const struct index *ix, const struct index_key *key,
 	       atom_same_block(key->data, to + sizeof(struct block_header), key->len);
 }
 
+/* Time left of a value that expires then, by CLOCK. Apart, for others do without. */
+uint64_t get_left(const struct index *ix, uint32_t expiry);
+
 /*
  * Set src->ttl_ms of a verified copy, by CLOCK if the value expires; the slot is to be looked at
  * again after (protocol.md, "Expiry"). False: it has expired.
  */
-bool get_lives(const struct index *ix, struct get_source *src);
-
-/* True if the value never expires. Apart, so that such a value costs one comparison. */
-IN_LINE bool get_never_expires(const struct index *ix, struct get_source *src)
+IN_LINE bool get_lives(const struct index *ix, struct get_source *src)
 {
-	if (__builtin_expect(get_expiry(src->to) == 0, 1))
+	uint32_t expiry = get_expiry(src->to);
+
+	src->ttl_ms = 0;
+	if (__builtin_expect(expiry == 0, 1))
 		return true;
-	(void)get_lives(ix, src);
-	return false;
+	src->ttl_ms = get_left(ix, expiry);
+	return src->ttl_ms != 0;
 }
 
 /**
  * Copy the key's block to src->to. True: the copy holds the key's value, src->len bytes, which was
- * current at some moment of the call and never expires. False: call index_get_slow(); src->slot is
- * NULL if no candidate was found, and src->ttl_ms is set if only the last look is missing.
+ * current at some moment of the call, and src->ttl_ms its time left, or 0. False: call
+ * index_get_slow(); src->slot is NULL if no candidate was found.
  *
  * The slots before this one need no look: a key has one slot (I1), and while its word stands and is
  * not FROZEN, no other subtable has the key.
@@ -210,7 +213,7 @@ IN_LINE bool get_fast(const struct index *ix, const struct index_key *key,
 		return false;
 	}
 	get_request(src);
-	return get_copy(ix, key, src) && get_never_expires(ix, src) &&
+	return get_copy(ix, key, src) && get_lives(ix, src) &&
 	       still_holds(src->slot, src->word);
 }
 
