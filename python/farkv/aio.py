@@ -16,13 +16,20 @@ from collections import deque
 from types import TracebackType
 from typing import Any, Deque, Dict, List, Optional, Sequence, Tuple, Type, Union
 
-from ._errors import TooSmall, error_of
+from ._errors import TooSmall, VersionMismatch, error_of
 from ._farkv import ffi, lib
-from ._handle import TTL, Address, Buffer, Options, pin, write_options
+from ._handle import TTL, Address, Buffer, Options, pin, ttl_ms, write_options
 from ._store import Value, value_of
 
 _POLL_MAX = 128
 _NOTHING = (ffi.NULL, 0, None)
+
+
+def is_near(left: Optional[float], wanted: Optional[float]) -> bool:
+    """True if farkv_touch() would not write a value with this time left, None being for ever."""
+    if left is None or wanted is None:
+        return left == wanted
+    return wanted * 7 / 8 <= left <= wanted
 
 
 class Store:
@@ -193,6 +200,23 @@ class Store:
                   user: int = 0) -> int:
         return int(await self._submit(lib.FARKV_REQUEST_CAS, key, value, version,
                                       options=write_options(ttl, user)))
+
+    async def touch(self, key: Buffer, ttl: TTL) -> None:
+        await self.get_touch(key, ttl)
+
+    async def get_touch(self, key: Buffer, ttl: TTL) -> Value:
+        """A get, and a cas with the version that it found; both again while others write the
+        key."""
+        wanted = ttl_ms(ttl) / 1000 or None
+        while True:
+            value = await self.gets(key)
+            if is_near(value.ttl, wanted):
+                return value
+            try:
+                version = await self.cas(key, value.data, value.version, ttl=ttl, user=value.user)
+            except VersionMismatch:
+                continue
+            return value._replace(version=version, ttl=wanted)
 
     async def delete(self, key: Buffer) -> None:
         await self._submit(lib.FARKV_REQUEST_DELETE, key)

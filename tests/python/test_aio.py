@@ -72,6 +72,44 @@ def test_requests_carry_a_time_to_live_and_a_number(server):
     run(server, work)
 
 
+def test_a_touch_gives_a_new_time_to_live(server):
+    async def work(store):
+        await store.put(b"k", b"v", ttl=3600, user=5)
+        first = await store.gets(b"k")
+        await store.touch(b"k", 3600)  # near enough: it stays as it is
+        assert (await store.gets(b"k")).version == first.version
+        value = await store.get_touch(b"k", 7200)
+        assert value[0] == b"v" and value.ttl == 7200 and value.user == 5
+        found = await store.gets(b"k")
+        assert found.version == value.version != first.version and 3600 < found.ttl <= 7200
+        await store.touch(b"k", None)
+        assert (await store.gets(b"k"))[2:] == (None, 5)
+        assert (await store.get_touch(b"k", None)).ttl is None
+        with pytest.raises(farkv.NotFound):
+            await store.touch(b"x", 1)
+        with pytest.raises(ValueError):
+            await store.touch(b"k", 0)
+    run(server, work)
+
+
+def test_a_touch_goes_on_beside_other_writes(server):
+    async def work(store):
+        await store.put(b"k", b"0")
+
+        async def write():
+            for i in range(200):
+                await store.put(b"k", b"%d" % i, user=i)
+
+        writer = asyncio.ensure_future(write())
+        while not writer.done():
+            value = await store.get_touch(b"k", 3600)
+            assert value.data == b"%d" % value.user
+        await writer
+        await store.touch(b"k", 3600)
+        assert (await store.gets(b"k"))[0] == b"199"
+    run(server, work)
+
+
 @pytest.mark.parametrize("depth", [1, 7, 128])
 def test_more_requests_than_the_queue_holds(server, depth):
     async def work(store):
