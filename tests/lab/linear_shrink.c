@@ -68,15 +68,18 @@ static bool rest_is_fine(struct shrink *k)
 	return search_run(k->memory, &s) == LINEAR_YES;
 }
 
+static bool asks(const struct search_op *op)
+{
+	return op->needs == NEEDS_VALUE || op->needs == NEEDS_OTHER || op->needs == NEEDS_GONE;
+}
+
 /* The values that the kept ones look for, sorted. Returns their number. */
 static size_t find_asked(struct shrink *k)
 {
 	size_t n = 0;
 
 	for (size_t i = 0; i < k->n; i++)
-		if (k->kept[i] && (k->op[i].needs == NEEDS_VALUE ||
-				   k->op[i].needs == NEEDS_OTHER ||
-				   k->op[i].needs == NEEDS_GONE))
+		if (k->kept[i] && asks(&k->op[i]))
 			k->asked[n++] = k->op[i].value;
 	qsort(k->asked, n, sizeof(*k->asked), by_value);
 	return n;
@@ -88,11 +91,34 @@ static bool is_asked(const struct shrink *k, size_t n_asked, uint64_t value)
 		       by_value) != NULL;
 }
 
+/*
+ * Add the values that operations left out look for in order to remove them, or to leave a value
+ * that is looked for. Otherwise they replace one value that nobody looks for by another.
+ */
+static size_t add_passed_on(struct shrink *k, size_t n)
+{
+	size_t before;
+
+	do {
+		before = n;
+		for (size_t i = 0; i < k->n; i++) {
+			const struct search_op *op = &k->op[i];
+
+			if (k->kept[i] || !op->writes || !asks(op) || is_asked(k, n, op->value) ||
+			    (op->leaves != HISTORY_ABSENT && !is_asked(k, n, op->leaves)))
+				continue;
+			k->asked[n++] = op->value;
+			qsort(k->asked, n, sizeof(*k->asked), by_value);
+		}
+	} while (n > before);
+	return n;
+}
+
 /* Are the kept ones impossible whichever of the other writes happened? */
 static bool is_wrong(struct shrink *k)
 {
 	struct search s = {.op = k->part, .limit = LIMIT};
-	size_t n_asked = find_asked(k);
+	size_t n_asked = add_passed_on(k, find_asked(k));
 
 	for (size_t i = 0; i < k->n; i++) {
 		struct search_op *op = &k->part[s.n];

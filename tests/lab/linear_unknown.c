@@ -21,18 +21,22 @@ struct asked *unknown_asked(struct asked *v, size_t n, uint64_t value)
 }
 
 /*
- * When each value was looked for last, sorted. Returns their number. An operation that may
- * not have happened looks for a value only if another looks for its own.
+ * True if it makes a difference which value this operation finds. One that may not have happened
+ * looks for a value only if another looks for its own, or if it removes the value.
  */
+static bool asks(const struct search_op *op)
+{
+	return (op->responded != HISTORY_OPEN || op->leaves == HISTORY_ABSENT) &&
+	       (op->needs == NEEDS_VALUE || op->needs == NEEDS_OTHER || op->needs == NEEDS_GONE);
+}
+
+/* When each value was looked for last, sorted. Returns their number. */
 static size_t find_asked(const struct search *s, struct asked *v)
 {
 	size_t n = 0, kept = 0;
 
 	for (size_t i = 0; i < s->n; i++)
-		if (s->op[i].responded != HISTORY_OPEN &&
-		    (s->op[i].needs == NEEDS_VALUE ||
-		     s->op[i].needs == NEEDS_OTHER ||
-		     s->op[i].needs == NEEDS_GONE))
+		if (asks(&s->op[i]))
 			v[n++] = (struct asked){s->op[i].value,
 						s->op[i].responded};
 	qsort(v, n, sizeof(*v), by_value);
