@@ -11,10 +11,10 @@
  */
 static const char *class_match(const char *p, const char *end, unsigned char byte, bool *hit)
 {
-	bool not = p < end && *p == '^';
+	bool inverted = p < end && *p == '^';
 	bool found = false;
 
-	p += not;
+	p += inverted;
 	for (; p < end && *p != ']'; p++) {
 		unsigned char low, high;
 
@@ -27,7 +27,7 @@ static const char *class_match(const char *p, const char *end, unsigned char byt
 		}
 		found |= byte >= UTIL_MIN(low, high) && byte <= UTIL_MAX(low, high);
 	}
-	*hit = found != not;
+	*hit = found != inverted;
 	return p < end ? p + 1 : end;
 }
 

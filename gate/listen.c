@@ -94,7 +94,7 @@ static int bind_path(int fd, const struct sockaddr_un *un, unsigned mode)
 static int open_path(const char *option, const char *path, unsigned mode, struct listen_at *l)
 {
 	struct sockaddr_un un = {.sun_family = AF_UNIX};
-	struct stat st;
+	struct stat st = {0};
 	int errnum;
 
 	l->fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);

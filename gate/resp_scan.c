@@ -146,7 +146,7 @@ void resp_dbsize(struct client *c, const struct args *a)
 
 void resp_randomkey(struct client *c, const struct args *a)
 {
-	const struct farkv_scan_item *items;
+	const struct farkv_scan_item *items = NULL;
 	uint64_t cursor, random[2];
 	bool wrapped = false;
 	size_t n = 0;
