@@ -95,6 +95,12 @@ static const struct opt opts[] = {
 	{.name = "no-auth", .type = OPT_BOOL, .offset = OFF(no_auth),
 	 .help = "Let RDMA clients in without a key: everyone who reaches the port "
 		 "can read and write everything."},
+	{.name = "cluster-map", .type = OPT_STR, .offset = OFF(cluster_map),
+	 .metavar = "FILE", .flags = OPT_PATH,
+	 .help = "Map of the cluster that this server belongs to, which clients get from it; "
+		 "see kvcli cluster init."},
+	{.name = "node-name", .type = OPT_STR, .offset = OFF(node_name), .metavar = "NAME",
+	 .help = "This server's name in that map."},
 	{.name = "ack-timeout", .type = OPT_U64, .offset = OFF(ack_timeout),
 	 .metavar = "N", .deflt = "14", .min = 1,
 	 .max = VERBS_ACK_TIMEOUT_MAX,

@@ -11,6 +11,7 @@
 #include "common/region/hash.h"
 
 #include "auth.h"
+#include "clustermap.h"
 #include "keyfile.h"
 
 #define REF_BYTES 8u
@@ -23,6 +24,9 @@ static_assert(MSG_NONCE_BYTES == AUTH_NONCE_BYTES &&
 		      (int)MSG_ROLE_RW == (int)KEY_RW &&
 		      (int)MSG_ROLE_RO == (int)KEY_RO,
 	      "messages carry what auth.h and keyfile.h make");
+static_assert(MSG_MAP_MAX == CLUSTERMAP_TEXT_MAX && MSG_SERVERS_MAX == CLUSTERMAP_SERVERS_MAX &&
+		      MSG_HEADER_BYTES + 2 + MSG_MAP_MAX <= MSG_MAX_BYTES,
+	      "a map fits a message");
 
 /* The layout of a message's body. */
 enum body {
@@ -40,6 +44,7 @@ enum body {
 	BODY_EPOCH,
 	BODY_CHALLENGE,
 	BODY_AUTH,
+	BODY_MAP,
 };
 
 static const struct kind {
@@ -78,6 +83,7 @@ static const struct kind {
 	[MSG_RECLAIM] = {"RECLAIM", BODY_EPOCH},
 	[MSG_CHALLENGE] = {"CHALLENGE", BODY_CHALLENGE},
 	[MSG_FSCK] = {"FSCK", BODY_STATS},
+	[MSG_MAP] = {"MAP", BODY_MAP},
 };
 
 static enum body body_of(uint8_t type)
@@ -121,6 +127,8 @@ static void put_hello(struct wire *w, const struct msg *m)
 	wire_put_u32(w, m->hello.replaces);
 	wire_put_u64(w, m->hello.replaces_region[0]);
 	wire_put_u64(w, m->hello.replaces_region[1]);
+	wire_put_u64(w, m->hello.map);
+	wire_put_u8(w, m->hello.server);
 	wire_put_blob(w, m->hello.name, m->hello.name_len);
 }
 
@@ -215,6 +223,9 @@ static void put_body(struct wire *w, const struct msg *m,
 	case BODY_AUTH:
 		put_auth(w, m);
 		break;
+	case BODY_MAP:
+		wire_put_blob(w, m->map.text, m->map.text_len);
+		break;
 	default:
 		break;
 	}
@@ -242,9 +253,13 @@ static const char *get_hello(struct wire *w, struct msg *m)
 	m->hello.replaces = wire_get_u32(w);
 	m->hello.replaces_region[0] = wire_get_u64(w);
 	m->hello.replaces_region[1] = wire_get_u64(w);
+	m->hello.map = wire_get_u64(w);
+	m->hello.server = wire_get_u8(w);
 	m->hello.name = wire_get_blob(w, &m->hello.name_len);
 	if (m->hello.role > MSG_ROLE_RO)
 		return "unknown role";
+	if (m->hello.server >= MSG_SERVERS_MAX || (m->hello.server && !m->hello.map))
+		return "no cluster has such a server";
 	return m->hello.name_len > MSG_TEXT_MAX ? "name too long" : NULL;
 }
 
@@ -359,6 +374,12 @@ static const char *get_stats(struct wire *w, struct msg *m)
 	return NULL;
 }
 
+static const char *get_map(struct wire *w, struct msg *m)
+{
+	m->map.text = wire_get_blob(w, &m->map.text_len);
+	return m->map.text_len > MSG_MAP_MAX ? "the map is too long" : NULL;
+}
+
 static const char *get_small(struct wire *w, struct msg *m)
 {
 	switch (body_of(m->type)) {
@@ -416,6 +437,8 @@ static const char *get_body(struct wire *w, struct msg *m)
 		return get_stats(w, m);
 	case BODY_AUTH:
 		return get_auth(w, m);
+	case BODY_MAP:
+		return get_map(w, m);
 	default:
 		return get_small(w, m);
 	}

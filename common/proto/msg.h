@@ -32,6 +32,8 @@
 #define MSG_NONCE_BYTES 32u
 #define MSG_TAG_BYTES 32u
 #define MSG_TOKEN_BYTES 16u
+#define MSG_MAP_MAX 16000u   /* bytes of a cluster's map */
+#define MSG_SERVERS_MAX 64u  /* of a cluster */
 
 enum msg_type {
 	/* client to server */
@@ -75,6 +77,8 @@ enum msg_type {
 	MSG_RECLAIM = 78,     /* return surplus blocks */
 	MSG_CHALLENGE = 79,   /* answers HELLO: prove that you have a key */
 	MSG_FSCK = 80,        /* result of the check */
+	/* In place of WELCOME: the cluster's map, which HELLO did not name. The channel closes. */
+	MSG_MAP = 81,
 };
 
 enum msg_role { MSG_ROLE_RW = 0, MSG_ROLE_RO = 1 };
@@ -95,8 +99,10 @@ enum msg_reason {
 	 * again.
 	 */
 	MSG_REASON_DISPLACED = 7,
+	/* HELLO names a cluster's map or server that this server does not know, or is not. */
+	MSG_REASON_CLUSTER = 8,
 };
-#define MSG_REASON_LAST MSG_REASON_DISPLACED
+#define MSG_REASON_LAST MSG_REASON_CLUSTER
 
 /** WELCOME: aligned 8-byte READs of this region never tear. */
 #define MSG_WELCOME_READ8_ATOMIC 1u
@@ -180,6 +186,8 @@ struct msg {
 			uint32_t pid;
 			uint32_t replaces;      /* session it follows, or 0 */
 			uint64_t replaces_region[2];
+			uint64_t map;           /* id of the cluster's map; 0: none, ... */
+			uint8_t server;         /* ... and whom it believes to reach */
 			const uint8_t *name;    /* not terminated */
 			uint16_t name_len;
 		} hello;
@@ -220,6 +228,10 @@ struct msg {
 			const uint8_t *text;
 			uint16_t text_len;
 		} refuse; /* REFUSE, SHUTDOWN */
+		struct {
+			const uint8_t *text;    /* see clustermap.h; not terminated */
+			uint16_t text_len;
+		} map;
 		struct {
 			uint8_t cls;
 			uint32_t count;         /* 1..MSG_REFS_MAX */

@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+struct clustermap;
 struct keyfile;
 struct listen_socket;
 struct verbs_server_config;
@@ -20,6 +21,8 @@ struct control_config {
 	struct keyfile *keys; /* NULL: no authentication; read again at SIGHUP
 				 by the control loop */
 	bool keys_on_socket;        /* socket clients need a key, too */
+	const struct clustermap *map; /* of the cluster; NULL: in none */
+	uint32_t server;              /* which of its servers this is */
 };
 
 #endif

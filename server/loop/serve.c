@@ -6,6 +6,7 @@
 
 #include <ctype.h>
 #include <errno.h>
+#include <inttypes.h>
 #include <limits.h>
 #include <signal.h>
 #include <stdio.h>
@@ -19,6 +20,7 @@
 #include "common/base/log.h"
 #include "common/base/sockpath.h"
 #include "common/base/util.h"
+#include "common/proto/clustermap.h"
 #include "common/proto/keyfile.h"
 #include "common/rdma/verbs.h"
 #include "control.h"
@@ -36,6 +38,8 @@ struct serving {
 	struct transport_address address;
 	struct transport_plan plan;
 	struct keyfile *keys;
+	struct clustermap *map; /* of the cluster; NULL: in none */
+	uint32_t server;        /* of that map */
 	char path[SOCKPATH_MAX];
 	char uri[URI_MAX]; /* of the socket; empty without one */
 	struct listen_socket socket;
@@ -142,6 +146,26 @@ static int uri_of(const char *path, char uri[URI_MAX])
 
 /* ---- the stages ----------------------------------------------------------------- */
 
+static int check_cluster(struct serving *s)
+{
+	const struct server_config *cfg = s->cfg;
+
+	if (!cfg->cluster_map != !cfg->node_name) {
+		err_set(FARKV_EINVAL, "--cluster-map FILE and --node-name NAME belong together");
+		return EXIT_USAGE;
+	}
+	if (!cfg->cluster_map)
+		return 0;
+	if (clustermap_load(cfg->cluster_map, &s->map))
+		return EXIT_CONFIG;
+	s->server = clustermap_find(s->map, cfg->node_name);
+	if (s->server < s->map->n_servers)
+		return 0;
+	err_set(FARKV_EINVAL, "node-name: the map %s has no server '%s'", cfg->cluster_map,
+		cfg->node_name);
+	return EXIT_CONFIG;
+}
+
 static int check(struct serving *s)
 {
 	const struct server_config *cfg = s->cfg;
@@ -159,7 +183,7 @@ static int check(struct serving *s)
 	}
 	if (cfg->keys && keyfile_load(cfg->keys, &s->keys))
 		return EXIT_CONFIG;
-	return 0;
+	return check_cluster(s);
 }
 
 int serve_check(const struct server_config *cfg)
@@ -177,6 +201,7 @@ int serve_check(const struct server_config *cfg)
 	if (!code && cfg->socket && uri_of(cfg->socket, s.uri))
 		code = EXIT_USAGE;
 	keyfile_free(s.keys);
+	free(s.map);
 	return code;
 }
 
@@ -270,6 +295,8 @@ static int open_control(struct serving *s)
 		.keys = s->keys,
 		/* Without RDMA the socket's clients are the only ones to authenticate. */
 		.keys_on_socket = cfg->keys_on_socket || !s->plan.rdma,
+		.map = s->map,
+		.server = s->server,
 	};
 
 	if (control_new(&cc, &s->region, &s->control) == 0)
@@ -326,6 +353,10 @@ static void announce(const struct serving *s)
 	char size[24], word[URI_MAX + 4], options[PATH_MAX + 256] = "";
 	char line[sizeof(options) + 3 * URI_MAX + 128];
 
+	if (s->map)
+		log_info("cluster: server %s, %" PRIu32 " of %u partitions, map of epoch %" PRIu64,
+			 cfg->node_name, s->map->server[s->server].partitions,
+			 CLUSTERMAP_PARTITIONS, s->map->epoch);
 	if (cfg->hugepages > PAGES_AHEAD)
 		log_info("pages: %s", pages);
 	if (cfg->transport != TRANSPORT_AUTO || rdma)
@@ -419,5 +450,6 @@ int serve(const struct server_config *cfg)
 	if (s.socket_open)
 		listen_close(&s.socket);
 	keyfile_free(s.keys);
+	free(s.map);
 	return code;
 }

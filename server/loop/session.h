@@ -56,6 +56,8 @@ struct session_hello {
 	uint8_t role;
 	uint32_t replaces;
 	uint64_t replaces_region[2];
+	uint64_t map;   /* id of the cluster's map, or 0 */
+	uint8_t server; /* of that map */
 	uint16_t body_len;
 	uint8_t body[256]; /* the original bytes, which the proof covers */
 };

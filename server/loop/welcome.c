@@ -4,6 +4,7 @@
  *
  *   HELLO -> WELCOME                             no authentication
  *   HELLO -> CHALLENGE, AUTH -> WELCOME          see common/proto/auth.h
+ *   HELLO -> (CHALLENGE, AUTH ->) MAP            a cluster's map, which HELLO did not name
  *
  * Before WELCOME a client has no rights: no descriptor, no rkey, no connection that could use
  * one.
@@ -25,6 +26,7 @@
 
 #include "closer.h"
 #include "barrier.h"
+#include "cluster.h"
 #include "core.h"
 #include "roster.h"
 #include "session.h"
@@ -240,7 +242,7 @@ static bool welcome(struct session *s, bool readonly,
 	char peer[80];
 
 	s->key = key;
-	if (!prepare(s, &w))
+	if (!cluster_admits(s) || !prepare(s, &w))
 		return false;
 	/* While a NIC writes, CPUs may only read (I3). */
 	s->readonly = readonly || (c->verbs && !s->port->remote);
@@ -316,6 +318,8 @@ bool welcome_on_hello(struct session *s, const struct msg *m, const void *body,
 	h->replaces = m->hello.replaces;
 	memcpy(h->replaces_region, m->hello.replaces_region,
 	       sizeof(h->replaces_region));
+	h->map = m->hello.map;
+	h->server = m->hello.server;
 	if (len <= sizeof(h->body)) {
 		memcpy(h->body, body, len);
 		h->body_len = (uint16_t)len;

@@ -108,7 +108,7 @@ class Session:
         self.req = 1
         name = b"outsider"
         self.sock.send(encode(TYPES["HELLO"], 1, struct.pack(
-            "<BIIQQH", role, os.getpid(), 0, 0, 0, len(name)) + name))
+            "<BIIQQQBH", role, os.getpid(), 0, 0, 0, 0, 0, len(name)) + name))
         fds = array.array("i")
         packet, extra, _, _ = self.sock.recvmsg(16384, 64)
         for _, _, data in extra:

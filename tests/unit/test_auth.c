@@ -16,17 +16,18 @@
  * laid out as auth.h says.
  */
 static const char gold_client[] =
-	"9c9fe9c7b9b0e1a1198f88f84de4b2aa5f4c362765632cfe2693bcafa805628e";
+	"dc9aabb95550b97eaa083780aeaca56d70320c55910a57ddfe0a140805f63e35";
 static const char gold_shortest[] =
 	"ad0863a09793b9f87b7696842feadeb6ef9a4627b8ce2e4c91e02bd9717cfe99";
 static const char gold_server[] =
 	"66233934da8f5cd914a18c8edb618831a9c0dca8a46dab49f22a5da896daca0f";
 
-/* HELLO as in test_msg.c: read-only, pid 4711, in place of session 3, "kvcli". */
+/* HELLO as in test_msg.c: read-only, pid 4711, in place of session 3, a map, "kvcli". */
 static const uint8_t hello_body[] = {
 	0x01, 0x67, 0x12, 0x00, 0x00, 0x03, 0x00, 0x00, 0x00, 0x88, 0x77,
 	0x66, 0x55, 0x44, 0x33, 0x22, 0x11, 0x00, 0xff, 0xee, 0xdd, 0xcc,
-	0xbb, 0xaa, 0x99, 0x05, 0x00, 0x6b, 0x76, 0x63, 0x6c, 0x69};
+	0xbb, 0xaa, 0x99, 0xff, 0xee, 0xdd, 0xcc, 0xbb, 0xaa, 0x99, 0x88,
+	0x02, 0x05, 0x00, 0x6b, 0x76, 0x63, 0x6c, 0x69};
 
 static struct key key;
 static uint8_t server_nonce[AUTH_NONCE_BYTES], client_nonce[AUTH_NONCE_BYTES];

@@ -19,8 +19,8 @@
 /* ---- the bytes --------------------------------------------------------------- */
 
 static const char gold_hello[] =
-	"464b0103200000000700000097bc18cd01671200000300000088776655443322"
-	"1100ffeeddccbbaa9905006b76636c69";
+	"464b010329000000070000006fd8ac9d01671200000300000088776655443322"
+	"1100ffeeddccbbaa99ffeeddccbbaa99880205006b76636c69";
 static const char gold_grant_req[] =
 	"464b0203050000000800000081ac3fda0300040000";
 static const char gold_ret[] =
@@ -102,6 +102,10 @@ static const char gold_fsck[] =
 	"464b500318000000100000001a23848702000000010015cd5b07000000002100"
 	"6712000000000000";
 
+static const char gold_map[] =
+	"464b51031a0000000700000031e90db718006661726b7620636c757374657220"
+	"310a65706f636820310a";
+
 static const struct block_ref refs[] = {
 	{.off = 0x200000, .cls = 3, .inc = 0},
 	{.off = 0x4000000, .cls = 3, .inc = 5},
@@ -120,7 +124,8 @@ static const struct golden {
 	const char *hex;
 } golden[] = {
 	{{.type = MSG_HELLO, .req = 7,
-	  .hello = {MSG_ROLE_RO, 4711, 3, REGION, TEXT("kvcli")}}, gold_hello},
+	  .hello = {MSG_ROLE_RO, 4711, 3, REGION, 0x8899AABBCCDDEEFF, 2, TEXT("kvcli")}},
+	 gold_hello},
 	{{.type = MSG_GRANT_REQ, .req = 8, .grant_req = {3, 1024}},
 	 gold_grant_req},
 	{{.type = MSG_RETURN, .req = 9,
@@ -178,6 +183,7 @@ static const struct golden {
 	{{.type = MSG_FSCK, .req = 16,
 	  .stats = {2, {{MSG_FSCK_DURATION_NS, 123456789},
 			{MSG_FSCK_SILENT_PID, 4711}}}}, gold_fsck},
+	{{.type = MSG_MAP, .req = 7, .map = {TEXT("farkv cluster 1\nepoch 1\n")}}, gold_map},
 };
 #define GOLDEN (int)(sizeof(golden) / sizeof(golden[0]))
 
@@ -275,6 +281,8 @@ START_TEST(msg_decode_fields_of_hello_welcome_stats)
 	ck_assert_uint_eq(m.hello.pid, 4711);
 	ck_assert_uint_eq(m.hello.replaces, 3);
 	ck_assert_uint_eq(m.hello.replaces_region[1], 0x99AABBCCDDEEFF00);
+	ck_assert_uint_eq(m.hello.map, 0x8899AABBCCDDEEFF);
+	ck_assert_uint_eq(m.hello.server, 2);
 	ck_assert_uint_eq(m.hello.name_len, 5);
 	ck_assert_mem_eq(m.hello.name, "kvcli", 5);
 	ck_assert_int_eq(msg_decode(b, unhex(gold_welcome, b), &m), 0);
@@ -424,13 +432,17 @@ END_TEST
 static const struct {
 	const char *hex;
 	size_t at, n;
-	uint8_t bytes[4];
+	uint8_t bytes[8];
 	const char *says;
 } bad_fields[] = {
 	{gold_hello, 0, 1, {0x47}, "not farkv"},
 	{gold_hello, 3, 1, {2}, "protocol version 2"},
 	{gold_hello, 3, 1, {4}, "protocol version 4"},
 	{gold_hello, 2, 1, {64}, "unknown message type"},
+	{gold_hello, 49, 1, {64}, "no cluster has such a server"},
+	{gold_hello, 41, 8, {0}, "no cluster has such a server"},
+	{gold_map, 16, 2, {25, 0}, "cut short"},
+	{gold_map, 16, 2, {23, 0}, "left over"},
 	{gold_hello, 16, 1, {2}, "unknown role"},
 	{gold_grant_req, 16, 1, {95}, "size class out of range"},
 	{gold_grant_req, 17, 2, {0, 0}, "block count out of range"},
@@ -454,7 +466,7 @@ static const struct {
 	{gold_hint_reply, 16, 1, {4}, "unknown hint status"},
 	{gold_refuse, 16, 1, {0}, "unknown reason"},
 	{gold_refuse, 16, 1, {6}, "text about credentials"},
-	{gold_refuse, 16, 1, {8}, "unknown reason"},
+	{gold_refuse, 16, 1, {9}, "unknown reason"},
 	{gold_welcome, 24, 1, {2}, "unknown role"},
 	{gold_welcome, 25, 1, {2}, "swept"},
 	{gold_welcome, 66, 1, {3}, "unknown flags"},
