@@ -15,6 +15,8 @@
 #include "common/base/err.h"
 #include "common/index/try.h"
 
+#include "router.h"
+
 /* Times that a GET finds out what is unusual about a key before a borrow gives up. */
 #define TRIES_MAX 2
 
@@ -109,6 +111,10 @@ int farkv_borrow(struct farkv *kv, const void *key, size_t key_len,
 	if (!view_out)
 		return err_set(FARKV_EINVAL, "farkv_borrow: view_out is NULL");
 	err = handle_begin(kv);
+	if (err == HANDLE_CLUSTER) {
+		kv = router_of(kv, key, key_len);
+		err = handle_begin(kv);
+	}
 	if (err)
 		return err;
 	err = borrow_key(kv, key, key_len, view_out);
@@ -139,10 +145,14 @@ static int check(const struct farkv *kv, const struct farkv_view *view)
 
 int farkv_borrow_check(struct farkv *kv, const struct farkv_view *view)
 {
+	struct farkv *member;
 	int err;
 
 	if (!kv)
 		return handle_missing();
+	if (view && view->proof[PROOF_HANDLE] != kv->opened.number &&
+	    (member = router_numbered(kv, view->proof[PROOF_HANDLE])))
+		kv = member;
 	if (!view || view->proof[PROOF_HANDLE] != kv->opened.number)
 		return err_set(FARKV_EINVAL, "farkv_borrow_check: %s",
 			       view ? "the view is not one of this handle" : "view is NULL");

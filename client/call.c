@@ -60,6 +60,7 @@ static int enter_anyhow(struct farkv *kv)
 		handle_need_clock(kv);
 		err = let_in(kv);
 		if (err) {
+			handle_name_server(kv, err);
 			atom_store_relaxed(&kv->busy, false);
 			return err;
 		}
@@ -71,6 +72,8 @@ int handle_enter_otherwise(struct farkv *kv)
 {
 	if (handle_is_busy(kv))
 		return handle_busy(kv);
+	if (kv->router)
+		return HANDLE_CLUSTER;
 	atom_store_relaxed(&kv->busy, true);
 	kv->deadline_ns = 0;
 	if (kv->queued) {

@@ -14,10 +14,10 @@
 
 /**
  * Begin a call: set its deadline. After success handle_end() must follow. FARKV_EDISCONNECTED,
- * FARKV_ETIMEDOUT, FARKV_ENOMEM.
+ * FARKV_ETIMEDOUT, FARKV_ENOMEM; HANDLE_CLUSTER.
  */
 int handle_begin(struct farkv *kv);
-/** The slow path after handle_enter_at_once(). Errors as handle_begin(). */
+/** The slow path after handle_enter_at_once(). Errors as handle_begin(); HANDLE_CLUSTER. */
 int handle_enter_otherwise(struct farkv *kv);
 
 /** Fast path of handle_enter() for a handle that is not taken. */

@@ -262,6 +262,9 @@ int conn_make(const struct conn_order *o, uint64_t deadline_ns, struct conn *out
 				   .name = o->name,
 				   .readonly = o->readonly,
 				   .replaces = o->last_id,
+				   .map = o->map,
+				   .server = o->server,
+				   .map_out = o->map_out,
 				   .deadline_ns = deadline_ns};
 	int err;
 

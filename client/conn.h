@@ -57,7 +57,7 @@ extern struct xport_lane *(*conn_wrap_lane)(struct xport_lane *lane);
 
 /**
  * Connect and build. On failure *out is untouched, and a session that was made is over, for the
- * server too. Errors as farkv_open().
+ * server too. Errors as farkv_open(); CONNECT_MAP.
  */
 int conn_open(const struct connect_params *p, struct conn *out);
 
@@ -69,6 +69,9 @@ struct conn_order {
 	uint32_t last_id; /* the session that the new one replaces, or 0, ... */
 	uint64_t last_region[2]; /* ... and its region */
 	size_t cache_entries, cache_bytes; /* of a connection whose region is not mapped */
+	uint64_t map;   /* id of the cluster's map, or 0, ... */
+	uint8_t server; /* ... and which of its servers this is */
+	struct clustermap **map_out; /* as in struct connect_params */
 };
 
 /** conn_open() as ordered. */

@@ -4,6 +4,7 @@
 #include "connect.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -283,6 +284,8 @@ static int hello_send(struct handshake *h)
 	m.hello.replaces = p->replaces;
 	memcpy(m.hello.replaces_region, p->replaces_region,
 	       sizeof(m.hello.replaces_region));
+	m.hello.map = p->map;
+	m.hello.server = p->server;
 	m.hello.name = (const uint8_t *)p->name;
 	if (p->name)
 		m.hello.name_len = (uint16_t)strnlen(p->name, MSG_TEXT_MAX);
@@ -371,6 +374,8 @@ static const char *reason_text(unsigned reason)
 		return "the server is leaving";
 	case MSG_REASON_DISPLACED:
 		return "others came first";
+	case MSG_REASON_CLUSTER:
+		return "it is another server of the cluster, or in none";
 	default:
 		return "no reason given";
 	}
@@ -444,6 +449,31 @@ static int tag_check(const struct handshake *h)
 		       h->where, h->key->name);
 }
 
+/* The server has a map that HELLO did not name. */
+static int map_take(const struct handshake *h)
+{
+	const struct connect_params *p = h->p;
+	struct clustermap *map;
+	char why[200];
+
+	if (clustermap_parse("map", (const char *)h->m.map.text, h->m.map.text_len, &map)) {
+		snprintf(why, sizeof(why), "%s", err_detail());
+		return err_set(FARKV_EPROTOCOL, "the server at %s sent no map of a cluster: %s",
+			       h->where, why);
+	}
+	if (p->map_out) {
+		*p->map_out = map;
+		return CONNECT_MAP;
+	}
+	err_set(FARKV_EREFUSED,
+		p->map ? "the cluster of %s has another map, of epoch %llu: open the store again" :
+			 "the server at %s belongs to a cluster, whose map has epoch %llu: open "
+			 "the store again",
+		h->where, (unsigned long long)map->epoch);
+	free(map);
+	return FARKV_EREFUSED;
+}
+
 static int welcome_check(struct handshake *h)
 {
 	const struct msg *m = &h->m;
@@ -452,6 +482,8 @@ static int welcome_check(struct handshake *h)
 
 	if (m->type == MSG_REFUSE || m->type == MSG_SHUTDOWN)
 		return refused(h);
+	if (m->type == MSG_MAP)
+		return map_take(h);
 	if (m->type != MSG_WELCOME || m->welcome.session == 0)
 		return err_set(FARKV_EPROTOCOL,
 			       "the server at %s answered HELLO with %s",

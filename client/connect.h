@@ -11,6 +11,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "common/proto/clustermap.h"
 #include "common/proto/msg.h"
 #include "common/rdma/verbs.h"
 
@@ -24,8 +25,15 @@ struct connect_params {
 	bool readonly;
 	uint32_t replaces; /* the session that it replaces, or 0, ... */
 	uint64_t replaces_region[2]; /* ... and the region of that session */
+	uint64_t map;   /* id of the cluster's map, or 0; ... */
+	uint8_t server; /* ... and which of its servers this is */
+	/* NULL: a server with another map is an error. Otherwise: takes its map, with CONNECT_MAP. */
+	struct clustermap **map_out;
 	uint64_t deadline_ns; /* clock_now_ns() */
 };
+
+/** Result of connect_open(): no session, but the map of the cluster that the server belongs to. */
+#define CONNECT_MAP 1
 
 /** The result. The receiver closes channel and descriptors. */
 struct connect_result {
@@ -59,7 +67,7 @@ struct connect_result {
  * FARKV_EREFUSED (with the server's reason), FARKV_ENOTSUP (no RDMA here),
  * FARKV_ETIMEDOUT, FARKV_ENOMEM, FARKV_ESYS; FARKV_EDISCONNECTED (the connection ended before the
  * server's answer; where no session is replaced that is FARKV_EPROTOCOL, because it may be no
- * kvserver). Nothing stays open then.
+ * kvserver). Nothing stays open then, nor after CONNECT_MAP, whose map the caller frees.
  */
 int connect_open(const struct connect_params *p, struct connect_result *out);
 

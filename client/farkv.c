@@ -6,6 +6,7 @@
 
 #include "call.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "common/base/clock.h"
@@ -15,6 +16,9 @@
 
 #include "open.h"
 #include "queue.h"
+#include "router.h"
+#include "router_all.h"
+#include "router_queue.h"
 #include "scan.h"
 
 #define DEFAULT_TIMEOUT_MS 5000u
@@ -117,7 +121,8 @@ int farkv_open(const char *uri, const struct farkv_options *opts,
 	       struct farkv **kv_out)
 {
 	struct farkv_options o;
-	struct uri where;
+	struct uri *seeds;
+	size_t n;
 	int err;
 
 	err_clear();
@@ -125,9 +130,11 @@ int farkv_open(const char *uri, const struct farkv_options *opts,
 		return err_set(FARKV_EINVAL, "farkv_open: kv_out is NULL");
 	err = options_take(opts, &o);
 	if (!err)
-		err = uri_resolve(uri, &where);
-	if (!err)
-		err = handle_open(&where, &o, kv_out);
+		err = uri_resolve_list(uri, &seeds, &n);
+	if (err)
+		return err;
+	err = handle_open_any(seeds, n, &o, kv_out);
+	free(seeds);
 	return err;
 }
 
@@ -141,6 +148,8 @@ void farkv_close(struct farkv *kv)
 
 int farkv_buf_alloc(struct farkv *kv, size_t bytes, void **buf_out)
 {
+	int err;
+
 	err_clear();
 	if (!kv)
 		return handle_missing();
@@ -153,21 +162,32 @@ int farkv_buf_alloc(struct farkv *kv, size_t bytes, void **buf_out)
 			       "not in this process");
 	if (handle_is_busy(kv))
 		return handle_busy(kv);
-	return buffers_alloc(&kv->buffers, bytes, buf_out);
+	err = buffers_alloc(&kv->buffers, bytes, buf_out);
+	if (!err && kv->router) {
+		err = router_register(kv, *buf_out, bytes);
+		if (err)
+			buffers_free(&kv->buffers, *buf_out);
+	}
+	return err;
 }
 
 void farkv_buf_free(struct farkv *kv, void *buf)
 {
 	if (!kv || !buf || handle_inherited(kv))
 		return;
-	if (handle_is_busy(kv))
+	if (handle_is_busy(kv)) {
 		(void)handle_busy(kv);
-	else
-		buffers_free(&kv->buffers, buf);
+		return;
+	}
+	if (kv->router && !buffers_registered(&kv->buffers, buf))
+		router_unregister(kv, buf);
+	buffers_free(&kv->buffers, buf);
 }
 
 int farkv_buf_register(struct farkv *kv, void *ptr, size_t len)
 {
+	int err;
+
 	err_clear();
 	if (!kv)
 		return handle_missing();
@@ -176,11 +196,19 @@ int farkv_buf_register(struct farkv *kv, void *ptr, size_t len)
 			       ptr ? "0 bytes" : "ptr is NULL");
 	if (handle_inherited(kv) || handle_is_busy(kv))
 		return handle_busy(kv);
-	return buffers_register(&kv->buffers, ptr, len);
+	err = buffers_register(&kv->buffers, ptr, len);
+	if (!err && kv->router) {
+		err = router_register(kv, ptr, len);
+		if (err)
+			buffers_unregister(&kv->buffers, ptr);
+	}
+	return err;
 }
 
 int farkv_buf_unregister(struct farkv *kv, void *ptr)
 {
+	int err;
+
 	err_clear();
 	if (!kv)
 		return handle_missing();
@@ -190,6 +218,14 @@ int farkv_buf_unregister(struct farkv *kv, void *ptr)
 		return err_set(FARKV_EINVAL,
 			       "no memory that was registered with this handle begins at %p",
 			       ptr);
+	if (kv->router) {
+		err = router_begin(kv); /* completes the requests that may use it */
+		if (err)
+			return err;
+		router_unregister(kv, ptr);
+		buffers_unregister(&kv->buffers, ptr);
+		return router_end(kv, 0);
+	}
 	/* Requests in flight may use it. */
 	atom_store_relaxed(&kv->busy, true);
 	if (kv->queued)
@@ -232,38 +268,59 @@ static int queue_end(struct farkv *kv, int n)
 
 int farkv_submit(struct farkv *kv, const struct farkv_request *reqs, size_t n)
 {
-	int err = queue_begin(kv, reqs, "reqs", n);
+	int err = queue_begin(kv, reqs, "reqs", n), accepted;
 
-	return err ? err : queue_end(kv, queue_submit(kv, reqs, n));
+	if (err)
+		return err;
+	accepted = queue_submit(kv, reqs, n);
+	if (accepted == HANDLE_CLUSTER)
+		accepted = router_submit(kv, reqs, n);
+	return queue_end(kv, accepted);
 }
 
 int farkv_poll(struct farkv *kv, struct farkv_completion *completions,
 	       size_t max)
 {
-	int err = queue_begin(kv, completions, "completions", max);
+	int err = queue_begin(kv, completions, "completions", max), n;
 
-	return err ? err : queue_end(kv, queue_poll(kv, completions, max));
+	if (err)
+		return err;
+	n = queue_poll(kv, completions, max);
+	if (n == HANDLE_CLUSTER)
+		n = router_poll(kv, completions, max);
+	return queue_end(kv, n);
 }
 
 int farkv_wait(struct farkv *kv, struct farkv_completion *completions, size_t max,
 	       uint32_t timeout_ms)
 {
-	int err = queue_begin(kv, completions, "completions", max);
+	int err = queue_begin(kv, completions, "completions", max), n;
 
-	return err ? err : queue_end(kv, queue_wait(kv, completions, max,
-						    timeout_ms));
+	if (err)
+		return err;
+	n = queue_wait(kv, completions, max, timeout_ms);
+	if (n == HANDLE_CLUSTER)
+		n = router_wait(kv, completions, max, timeout_ms);
+	return queue_end(kv, n);
 }
 
 size_t farkv_in_flight(const struct farkv *kv)
 {
-	return kv && !handle_inherited(kv) ? queue_in_flight(kv) : 0;
+	if (!kv || handle_inherited(kv))
+		return 0;
+	return kv->router ? router_in_flight(kv) : queue_in_flight(kv);
 }
 
 int farkv_event_fd(struct farkv *kv)
 {
-	int err = queue_begin(kv, NULL, "", 0);
+	int err = queue_begin(kv, NULL, "", 0), fd;
 
-	return err ? err : queue_end(kv, queue_event_fd(kv));
+	if (err)
+		return err;
+	fd = queue_event_fd(kv);
+	if (fd == HANDLE_CLUSTER)
+		fd = router_event_fd(kv);
+	return queue_end(kv, fd);
 }
 
 /* ---- all keys ----------------------------------------------------------------------------- */
@@ -283,6 +340,8 @@ int farkv_scan(struct farkv *kv, uint64_t *cursor, size_t max,
 		return err_set(FARKV_EINVAL, "farkv_scan: max is %zu; at least %u", max,
 			       FARKV_SCAN_MIN);
 	err = handle_begin(kv);
+	if (err == HANDLE_CLUSTER)
+		return router_scan(kv, cursor, max, items_out, n_out);
 	if (err)
 		return err;
 	err = scan_next(kv, cursor, max);
@@ -304,6 +363,8 @@ int farkv_clear(struct farkv *kv, uint64_t *deleted_out)
 	if (!kv)
 		return handle_missing();
 	err = handle_begin(kv);
+	if (err == HANDLE_CLUSTER)
+		return router_clear(kv, deleted_out);
 	if (err)
 		return err;
 	err = handle_writable(kv);
@@ -359,6 +420,8 @@ int farkv_ping(struct farkv *kv, uint64_t *rtt_ns_out)
 
 	m.epoch.number = start;
 	err = server_call(kv, &m, MSG_PONG, &answer);
+	if (err == HANDLE_CLUSTER)
+		return router_ping(kv, rtt_ns_out);
 	if (err)
 		return err;
 	if (answer.epoch.number != start)
@@ -420,9 +483,12 @@ int farkv_stats(struct farkv *kv, struct farkv_stats *stats)
 	err = size_check("farkv_stats", stats->size);
 	if (!err)
 		err = server_call(kv, &m, MSG_STATS, &answer);
+	if (!err)
+		figures_take(&answer, &s.uptime_ms, MSG_STAT_END);
+	else if (err == HANDLE_CLUSTER)
+		err = router_stats(kv, &s);
 	if (err)
 		return err;
-	figures_take(&answer, &s.uptime_ms, MSG_STAT_END);
 	sized_copy(stats, stats->size, &s, sizeof(s));
 	return 0;
 }
@@ -438,7 +504,11 @@ int farkv_fsck(struct farkv *kv, struct farkv_fsck *f)
 	err = size_check("farkv_fsck", f->size);
 	if (!err)
 		err = server_call(kv, &m, MSG_FSCK, &answer);
-	if (err == FARKV_ETIMEDOUT)
+	if (!err)
+		figures_take(&answer, &found.duration_ns, MSG_FSCK_END);
+	else if (err == HANDLE_CLUSTER)
+		err = router_fsck(kv, &found);
+	if (err == FARKV_ETIMEDOUT && !kv->router)
 		return err_set(err,
 			       "the check was not over within %llu ms; a large "
 			       "store needs a longer op_timeout_ms (kvcli "
@@ -447,7 +517,6 @@ int farkv_fsck(struct farkv *kv, struct farkv_fsck *f)
 						    NS_PER_MS));
 	if (err)
 		return err;
-	figures_take(&answer, &found.duration_ns, MSG_FSCK_END);
 	sized_copy(f, f->size, &found, sizeof(found));
 	return 0;
 }
@@ -465,7 +534,37 @@ int farkv_counters(const struct farkv *kv, struct farkv_counters *c)
 	if (err)
 		return err;
 	handle_counters(kv, &sum);
+	if (kv->router)
+		router_counters(kv, &sum);
 	sized_copy(c, c->size, &sum, sizeof(sum));
+	return 0;
+}
+
+int farkv_server(struct farkv *kv, size_t i, struct farkv_server *out)
+{
+	const struct clustermap *map;
+	struct farkv_server s = {.name = "", .partitions = CLUSTERMAP_PARTITIONS, .handle = kv};
+	int err;
+
+	if (!kv)
+		return handle_missing();
+	if (!out)
+		return err_set(FARKV_EINVAL, "farkv_server: out is NULL");
+	err = size_check("farkv_server", out->size);
+	if (err)
+		return err;
+	map = kv->router ? &kv->router->map : NULL;
+	if (i >= (map ? map->n_servers : 1))
+		return err_set_plain(FARKV_ENOTFOUND);
+	s.address = kv->uri.shown;
+	if (map) {
+		s.name = map->server[i].name;
+		s.address = map->server[i].address;
+		s.partitions = map->server[i].partitions;
+		s.epoch = map->epoch;
+		s.handle = kv->router->member[i];
+	}
+	sized_copy(out, out->size, &s, sizeof(s));
 	return 0;
 }
 

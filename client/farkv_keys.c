@@ -13,6 +13,9 @@
 #include "common/base/util.h"
 #include "common/index/shm.h"
 
+#include "router.h"
+#include "router_batch.h"
+
 /* ---- one key ------------------------------------------------------------------------- */
 
 /* A call's request for its key. */
@@ -123,9 +126,10 @@ IN_LINE int key_op(struct farkv *kv, const struct prefetch *prefetch, const stru
 	return key_op_end(kv, w->kind, try_op(kv, &prefetch->get, w->kind, window));
 }
 
-IN_LINE int key_call(struct farkv *kv, const void *key, size_t key_len,
-		     const struct request *w)
+/* *at is the handle, and afterwards the one that has the result: that of the key's server. */
+IN_LINE int key_call(struct farkv **at, const void *key, size_t key_len, const struct request *w)
 {
+	struct farkv *kv = *at;
 	struct prefetch prefetch;
 	bool prefetched;
 	int err;
@@ -135,6 +139,10 @@ IN_LINE int key_call(struct farkv *kv, const void *key, size_t key_len,
 	prefetched = take_prefetch(kv, key, key_len, &prefetch);
 	if (!handle_enter_at_once(kv)) {
 		err = handle_enter_otherwise(kv);
+		if (err == HANDLE_CLUSTER) {
+			*at = kv = router_of(kv, key, key_len);
+			err = handle_enter(kv);
+		}
 		if (err)
 			return err;
 		prefetched = take_prefetch(kv, key, key_len, &prefetch);
@@ -169,7 +177,9 @@ static __attribute__((noinline)) int get_otherwise(struct farkv *kv, const void 
 		return handle_missing();
 	if (!value_out)
 		return err_set(FARKV_EINVAL, "farkv_get: value_out is NULL");
-	err = key_call(kv, key, key_len, &w);
+	if (kv->router && !handle_is_busy(kv))
+		return farkv_get(router_of(kv, key, key_len), key, key_len, value_out);
+	err = key_call(&kv, key, key_len, &w);
 	return err ? err : value_give(kv, false, value_out);
 }
 
@@ -259,7 +269,7 @@ int farkv_get_into(struct farkv *kv, const void *key, size_t key_len, void *buf,
 	if (!len_out || (!buf && cap > 0))
 		return err_set(FARKV_EINVAL, "farkv_get_into: %s is NULL",
 			       len_out ? "buf" : "len_out");
-	err = key_call(kv, key, key_len, &w);
+	err = key_call(&kv, key, key_len, &w);
 	if (err)
 		return err;
 	v = &kv->op.view;
@@ -282,7 +292,9 @@ put_otherwise(struct farkv *kv, const void *key, size_t key_len, const void *val
 {
 	struct request w = {.kind = INDEX_PUT, .value = value, .value_len = value_len};
 
-	return key_call(kv, key, key_len, &w);
+	if (kv->router && !handle_is_busy(kv))
+		return farkv_put(router_of(kv, key, key_len), key, key_len, value, value_len);
+	return key_call(&kv, key, key_len, &w);
 }
 
 /*
@@ -362,7 +374,7 @@ int farkv_add(struct farkv *kv, const void *key, size_t key_len,
 {
 	struct request w = {.kind = INDEX_ADD, .value = value, .value_len = value_len};
 
-	return key_call(kv, key, key_len, &w);
+	return key_call(&kv, key, key_len, &w);
 }
 
 int farkv_replace(struct farkv *kv, const void *key, size_t key_len,
@@ -370,7 +382,7 @@ int farkv_replace(struct farkv *kv, const void *key, size_t key_len,
 {
 	struct request w = {.kind = INDEX_REPLACE, .value = value, .value_len = value_len};
 
-	return key_call(kv, key, key_len, &w);
+	return key_call(&kv, key, key_len, &w);
 }
 
 int farkv_cas(struct farkv *kv, const void *key, size_t key_len,
@@ -379,7 +391,7 @@ int farkv_cas(struct farkv *kv, const void *key, size_t key_len,
 {
 	struct request w = {
 		.kind = INDEX_CAS, .value = value, .value_len = value_len, .expected = expected};
-	int err = key_call(kv, key, key_len, &w);
+	int err = key_call(&kv, key, key_len, &w);
 
 	if (!err && version_out)
 		*version_out = kv->op.version;
@@ -408,7 +420,7 @@ int farkv_write(struct farkv *kv, const struct farkv_request *req, uint64_t *ver
 		w.ttl_ms = req->options->ttl_ms;
 		w.user = req->options->user;
 	}
-	err = key_call(kv, req->key, req->key_len, &w);
+	err = key_call(&kv, req->key, req->key_len, &w);
 	if (!err && version_out)
 		*version_out = kv->op.version;
 	return err;
@@ -418,14 +430,14 @@ int farkv_delete(struct farkv *kv, const void *key, size_t key_len)
 {
 	static const struct request w = {.kind = INDEX_DELETE};
 
-	return key_call(kv, key, key_len, &w);
+	return key_call(&kv, key, key_len, &w);
 }
 
 int farkv_exists(struct farkv *kv, const void *key, size_t key_len)
 {
 	static const struct request w = {.kind = INDEX_EXISTS};
 
-	return key_call(kv, key, key_len, &w);
+	return key_call(&kv, key, key_len, &w);
 }
 
 /* ---- many keys ------------------------------------------------------------------------- */
@@ -457,6 +469,8 @@ int farkv_mget(struct farkv *kv, struct farkv_get_item *items, size_t n)
 
 	if (!err)
 		err = handle_begin(kv);
+	if (err == HANDLE_CLUSTER)
+		return router_mget(kv, items, n);
 	if (err) {
 		for (size_t i = 0; items && i < n; i++)
 			items[i].result = FARKV_EABORTED;
@@ -474,6 +488,8 @@ int farkv_mget_into(struct farkv *kv, struct farkv_get_into_item *items, size_t 
 
 	if (!err)
 		err = handle_begin(kv);
+	if (err == HANDLE_CLUSTER)
+		return router_mget_into(kv, items, n);
 	if (err) {
 		for (size_t i = 0; items && i < n; i++)
 			items[i].result = FARKV_EABORTED;
@@ -490,6 +506,8 @@ int farkv_mput(struct farkv *kv, struct farkv_put_item *items, size_t n)
 
 	if (!err)
 		err = handle_begin(kv);
+	if (err == HANDLE_CLUSTER)
+		return router_mput(kv, items, n);
 	if (err) {
 		for (size_t i = 0; items && i < n; i++)
 			items[i].result = FARKV_EABORTED;
@@ -507,6 +525,8 @@ static int mexists(struct farkv *kv, const struct farkv_key *keys, size_t n, uin
 
 	if (!err)
 		err = handle_begin(kv);
+	if (err == HANDLE_CLUSTER)
+		return router_mexists(kv, keys, n, bitmap, prefix_out);
 	if (err)
 		return err;
 	err = batch_exists(kv, keys, n, bitmap, prefix_out);

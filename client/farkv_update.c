@@ -18,6 +18,8 @@
 #include "common/base/err.h"
 #include "common/index/try.h"
 
+#include "router.h"
+
 /* Digits of the largest number. */
 #define DIGITS_MAX 20u
 
@@ -136,6 +138,10 @@ static int update(struct farkv *kv, struct update *u)
 	if (!kv)
 		return handle_missing();
 	err = handle_begin(kv);
+	if (err == HANDLE_CLUSTER) {
+		kv = router_of(kv, u->key, u->key_len);
+		err = handle_begin(kv);
+	}
 	if (err)
 		return err;
 	err = attempts(kv, u);

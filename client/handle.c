@@ -3,6 +3,7 @@
 
 #include "handle.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -204,6 +205,33 @@ void handle_look_at_lane(struct farkv *kv)
 		qsbr_set_pending(kv->qsbr, PENDING_BROKEN);
 }
 
+/* Errors of the call, whichever server it goes to. */
+static bool is_call_s_own(int err)
+{
+	switch (err) {
+	case FARKV_ENOTFOUND:
+	case FARKV_EEXISTS:
+	case FARKV_EVERSION:
+	case FARKV_ETOOSMALL:
+	case FARKV_EINVAL:
+	case FARKV_ENOMEM:
+		return true;
+	default:
+		return err >= 0;
+	}
+}
+
+void handle_name_server(const struct farkv *kv, int err)
+{
+	char prefix[64];
+
+	if (!kv->server_name || is_call_s_own(err))
+		return;
+	snprintf(prefix, sizeof(prefix), "server %s: ", kv->server_name);
+	if (strncmp(err_detail(), prefix, strlen(prefix)) != 0)
+		err_set(err, "%s%s", prefix, err_detail());
+}
+
 void handle_line(struct farkv *kv, int err)
 {
 	switch (err) {
@@ -239,6 +267,7 @@ void handle_line(struct farkv *kv, int err)
 		if (!err_detail()[0])
 			err_set(err, "%s", err_str(err));
 	}
+	handle_name_server(kv, err);
 }
 
 int handle_result(struct farkv *kv, int err)

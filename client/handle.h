@@ -50,6 +50,7 @@
 struct index_scan;
 struct notifier;
 struct queue;
+struct router;
 
 /* The latest report of a nearly full subtable. */
 struct handle_hint {
@@ -109,6 +110,11 @@ struct farkv {
 	uint64_t fork_gen;
 	struct opened opened;
 	struct farkv_counters before; /* of earlier connections */
+	/* Of a cluster's servers: this handle has no connection. NULL: it is one server's. */
+	struct router *router;
+	const char *server_name; /* of a cluster's server; else NULL, ... */
+	uint64_t map_id;         /* ... and these are 0 */
+	uint8_t server;
 	uint8_t copies[2 * HANDLE_COPY_BYTES + LINE_BYTES];
 };
 
@@ -137,6 +143,15 @@ void handle_release_batch(struct farkv *kv);
 
 /** Handle the pending flags of a live session, before its blocks are touched. */
 void handle_pending(struct farkv *kv);
+
+/**
+ * What the slow paths of a handle return that stands for several servers: the caller goes to those of
+ * its keys (router.h). No public function returns it.
+ */
+#define HANDLE_CLUSTER (-1)
+
+/** `err` of a handle of a cluster's server: the line names the server, if the error is the server's. */
+void handle_name_server(const struct farkv *kv, int err);
 
 /** The handle is NULL: FARKV_EINVAL with its line. */
 static inline int handle_missing(void)

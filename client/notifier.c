@@ -198,6 +198,13 @@ bool notifier_watch(struct notifier *w, int fd)
 	return w->watched_fd == fd;
 }
 
+int notifier_add(struct notifier *w, int fd)
+{
+	return add(w, fd) ? 0 :
+			    err_set_errno(FARKV_ESYS, errno,
+					  "cannot make a descriptor to wait on");
+}
+
 bool notifier_watches(const struct notifier *w)
 {
 	return w->watched_fd >= 0;

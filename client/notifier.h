@@ -56,6 +56,8 @@ bool notifier_is_set(const struct notifier *w, uint64_t now_ns);
 /** Readable while `fd` is, instead of the descriptor watched before. -1: none. False on failure;
  * then none is watched. */
 bool notifier_watch(struct notifier *w, int fd);
+/** Readable while `fd` is, too, until that is closed. FARKV_ESYS. */
+int notifier_add(struct notifier *w, int fd);
 /** True if a descriptor is watched. */
 bool notifier_watches(const struct notifier *w);
 

@@ -18,6 +18,7 @@
 #include "queue.h"
 #include "queue_state.h"
 #include "relink.h"
+#include "router.h"
 
 /* farkv_close() waits this long for the server. */
 #define FAREWELL_NS NS_PER_SEC
@@ -52,8 +53,8 @@ static int credentials_set(struct uri *u, const struct farkv_options *opts)
 	return err;
 }
 
-int handle_open(const struct uri *uri, const struct farkv_options *opts,
-		struct farkv **kv_out)
+/* A handle without a connection. */
+static int new_handle(const struct uri *uri, const struct farkv_options *opts, struct farkv **kv_out)
 {
 	struct farkv *kv;
 	int err;
@@ -86,8 +87,20 @@ int handle_open(const struct uri *uri, const struct farkv_options *opts,
 	index_op_init(&kv->op);
 	kv->copy[0] = (uint8_t *)(uintptr_t)util_align_up((uintptr_t)kv->copies, LINE_BYTES);
 	kv->copy[1] = kv->copy[0] + HANDLE_COPY_BYTES;
-	err = relink_up(kv, clock_now_ns() +
-				    opts->connect_timeout_ms * NS_PER_MS);
+	*kv_out = kv;
+	return 0;
+}
+
+/* handle_open() until `until_ns`; CONNECT_MAP as relink_up(). */
+static int open_one(const struct uri *uri, const struct farkv_options *opts, uint64_t until_ns,
+		    struct clustermap **map_out, struct farkv **kv_out)
+{
+	struct farkv *kv;
+	int err = new_handle(uri, opts, &kv);
+
+	if (err)
+		return err;
+	err = relink_up(kv, until_ns, map_out);
 	if (err) {
 		free(kv);
 		return err;
@@ -95,6 +108,159 @@ int handle_open(const struct uri *uri, const struct farkv_options *opts,
 	opened_add(&kv->opened);
 	*kv_out = kv;
 	return 0;
+}
+
+int handle_open(const struct uri *uri, const struct farkv_options *opts,
+		struct farkv **kv_out)
+{
+	return open_one(uri, opts, clock_now_ns() + opts->connect_timeout_ms * NS_PER_MS, NULL,
+			kv_out);
+}
+
+/* ---- clusters ---------------------------------------------------------------------- */
+
+/* The end of the first of `n` attempts that share the time until `until_ns`. */
+static uint64_t share(uint64_t until_ns, size_t n)
+{
+	uint64_t now = clock_now_ns();
+
+	return until_ns > now ? now + (until_ns - now) / n : until_ns;
+}
+
+/* The server may be there later, or another one now. */
+static bool is_away(int err)
+{
+	return err == FARKV_EUNREACHABLE || err == FARKV_ENOROUTE || err == FARKV_EDISCONNECTED ||
+	       err == FARKV_ETIMEDOUT || err == FARKV_ELINKDOWN || err == FARKV_EREFUSED;
+}
+
+static void close_handle(struct farkv *kv, uint64_t until_ns);
+
+/* The handle of server `i`, which may be without a connection: its first call then makes one. */
+static int open_member(struct farkv *kv, const struct farkv_options *opts, uint32_t i,
+		       uint64_t until_ns)
+{
+	const struct clustermap *map = &kv->router->map;
+	struct farkv_options o = *opts;
+	struct farkv *m;
+	struct uri uri = {0};
+	int err = uri_resolve(map->server[i].address, &uri);
+
+	memcpy(uri.keys, kv->uri.keys, sizeof(uri.keys));
+	memcpy(uri.key, kv->uri.key, sizeof(uri.key));
+	o.keys = o.key = NULL;
+	o.cache_entries = (opts->cache_entries + map->n_servers - 1) / map->n_servers;
+	o.cache_bytes = opts->cache_bytes ?
+				UTIL_MAX(opts->cache_bytes / map->n_servers, VALUE_CACHE_MIN) :
+				0;
+	if (!err)
+		err = new_handle(&uri, &o, &m);
+	if (err)
+		return err;
+	kv->router->member[i] = m;
+	opened_number(&m->opened);
+	m->server_name = map->server[i].name;
+	m->map_id = map->id;
+	m->server = (uint8_t)i;
+	err = relink_up(m, until_ns, NULL);
+	if (err)
+		handle_name_server(m, err);
+	if (!is_away(err))
+		return err;
+	/* The caller knows nothing of a store yet that could be gone. */
+	m->notified = true;
+	snprintf(m->reason, sizeof(m->reason), "%s", err_detail());
+	return 0;
+}
+
+static int open_members(struct farkv *kv, const struct farkv_options *opts, uint64_t until_ns)
+{
+	const struct router *r = kv->router;
+	uint32_t n = r->map.n_servers, connected = 0;
+
+	for (uint32_t i = 0; i < n; i++) {
+		int err = open_member(kv, opts, i, share(until_ns, n - i));
+
+		if (err)
+			return err;
+		connected += r->member[i]->conn.session != NULL;
+	}
+	return connected ? 0 :
+			   err_set(FARKV_EUNREACHABLE, "no server of the cluster answers: %s",
+				   r->member[0]->reason);
+}
+
+static int open_cluster(const struct uri *seed, const struct clustermap *map,
+			const struct farkv_options *opts, uint64_t until_ns,
+			struct farkv **kv_out)
+{
+	struct farkv *kv;
+	int err = new_handle(seed, opts, &kv);
+
+	if (err)
+		return err;
+	kv->router = calloc(1, sizeof(*kv->router));
+	if (kv->router) {
+		kv->router->map = *map;
+		err = open_members(kv, opts, until_ns);
+	} else {
+		err = err_set(FARKV_ENOMEM, "no memory for a handle");
+	}
+	if (err) {
+		char line[ERR_LINE_MAX];
+
+		snprintf(line, sizeof(line), "%s", err_detail());
+		close_handle(kv, clock_now_ns() + FAREWELL_NS);
+		return err_set(err, "%s", line);
+	}
+	opened_add(&kv->opened);
+	*kv_out = kv;
+	return 0;
+}
+
+int handle_open_any(const struct uri *seeds, size_t n, const struct farkv_options *opts,
+		    struct farkv **kv_out)
+{
+	uint64_t until = clock_now_ns() + opts->connect_timeout_ms * NS_PER_MS;
+	struct clustermap *map;
+	struct farkv *kv;
+	int err;
+
+	for (size_t i = 0;; i++) {
+		err = open_one(&seeds[i], opts, share(until, n - i), &map, &kv);
+		if (err == CONNECT_MAP) {
+			err = open_cluster(&seeds[i], map, opts, until, kv_out);
+			free(map);
+			return err;
+		}
+		if (!is_away(err) || i + 1 == n)
+			break;
+	}
+	if (err)
+		return err;
+	if (n > 1) {
+		handle_close(kv);
+		return err_set(FARKV_EURI,
+			       "the address names several servers, but one that answered is in no "
+			       "cluster: start them with kvserver --cluster-map");
+	}
+	*kv_out = kv;
+	return 0;
+}
+
+/* ---- close ------------------------------------------------------------------------- */
+
+/* The call that runs on the handle or on a member of it, if there is one. */
+static const struct farkv *busy_one(const struct farkv *kv)
+{
+	const struct router *r = kv->router;
+
+	if (handle_is_busy(kv))
+		return kv;
+	for (uint32_t i = 0; r && i < r->map.n_servers; i++)
+		if (r->member[i] && handle_is_busy(r->member[i]))
+			return r->member[i];
+	return NULL;
 }
 
 /* True if the handle may be closed; otherwise logs the reason. */
@@ -105,7 +271,7 @@ static bool may_close(struct farkv *kv)
 			"farkv_close: the handle is not open; was it closed before?");
 		return false;
 	}
-	if (!handle_is_busy(kv))
+	if (!busy_one(kv))
 		return true;
 	/* In a child another thread of the parent may have been using the handle: its state
 	 * is unknown. */
@@ -114,11 +280,25 @@ static bool may_close(struct farkv *kv)
 	return false;
 }
 
-static void close_handle(struct farkv *kv)
+static void close_router(struct router *r, uint64_t until)
+{
+	for (uint32_t i = 0; i < r->map.n_servers; i++)
+		if (r->member[i])
+			close_handle(r->member[i], until);
+	free(r->items.mem);
+	free(r->bytes.mem);
+	free(r->bits.mem);
+	free(r->order.mem);
+	free(r);
+}
+
+static void close_handle(struct farkv *kv, uint64_t until)
 {
 	bool inherited = handle_inherited(kv);
-	uint64_t until = clock_now_ns() + kv->farewell_ns;
 
+	/* Before the notifier, which watches their descriptors. */
+	if (kv->router)
+		close_router(kv->router, until);
 	if (!inherited)
 		queue_finish(kv);
 	(void)relink_stop(kv, until);
@@ -149,5 +329,5 @@ static void close_handle(struct farkv *kv)
 void handle_close(struct farkv *kv)
 {
 	if (may_close(kv))
-		close_handle(kv);
+		close_handle(kv, clock_now_ns() + kv->farewell_ns);
 }

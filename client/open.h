@@ -11,6 +11,14 @@
 int handle_open(const struct uri *uri, const struct farkv_options *opts,
 		struct farkv **kv_out);
 
+/**
+ * The same for addresses of which one is to answer, tried in turn. If that server belongs to a cluster
+ * the handle is one of all its servers (router.h), of which one at least must be there; otherwise it
+ * must be the only address.
+ */
+int handle_open_any(const struct uri *seeds, size_t n, const struct farkv_options *opts,
+		    struct farkv **kv_out);
+
 /** As farkv_close(). Logs an error and does nothing if the handle is not open (closed before)
  * or busy. */
 void handle_close(struct farkv *kv);

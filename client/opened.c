@@ -10,6 +10,13 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct opened *first;
 static uint64_t last_number;
 
+void opened_number(struct opened *o)
+{
+	pthread_mutex_lock(&lock);
+	o->number = ++last_number;
+	pthread_mutex_unlock(&lock);
+}
+
 void opened_add(struct opened *o)
 {
 	pthread_mutex_lock(&lock);

@@ -15,6 +15,8 @@ struct opened {
 	uint64_t number; /* from 1 on; no other handle of this process has had it */
 };
 
+/** Give it a number, as opened_add() does, but it cannot be closed by itself. */
+void opened_number(struct opened *o);
 /** `o` is zeroed, or was removed. It gets its number the first time. */
 void opened_add(struct opened *o);
 /** False if it is not there; then *o has not been read. Cost: a walk over all open handles. */

@@ -196,6 +196,8 @@ int queue_event_fd(struct farkv *kv)
 
 	if (kv->notifier)
 		return notifier_fd(kv->notifier);
+	if (kv->router)
+		return HANDLE_CLUSTER;
 	err = notifier_new(&kv->notifier);
 	if (err)
 		return err;
@@ -210,7 +212,7 @@ int queue_event_fd(struct farkv *kv)
 
 /* ---- submit ------------------------------------------------------------------------ */
 
-static int check(const struct farkv_request *req)
+int queue_check_request(const struct farkv_request *req)
 {
 	if (req->kind > FARKV_REQUEST_EXISTS)
 		return err_set(FARKV_EINVAL, "request: unknown kind %u",
@@ -249,6 +251,14 @@ static void add(struct queue *q, struct request *r, const struct farkv_request *
 	q->in_flight++;
 }
 
+int queue_full(size_t depth)
+{
+	return err_set(FARKV_EAGAIN,
+		       "%zu requests are in flight, the queue holds no more; take "
+		       "completions first, or open with a larger queue_depth",
+		       depth);
+}
+
 int queue_submit(struct farkv *kv, const struct farkv_request *reqs, size_t n)
 {
 	struct request *idle;
@@ -257,13 +267,13 @@ int queue_submit(struct farkv *kv, const struct farkv_request *reqs, size_t n)
 	int err = 0;
 
 	if (!kv->queue)
-		err = queue_new(kv);
+		err = kv->router ? HANDLE_CLUSTER : queue_new(kv);
 	if (err)
 		return err;
 	q = kv->queue;
 	queue_turn_begin(kv);
 	for (i = 0; i < n && q->in_flight < q->depth; i++) {
-		err = check(&reqs[i]);
+		err = queue_check_request(&reqs[i]);
 		idle = err ? NULL : list_take(&q->idle);
 		if (!idle)
 			break;
@@ -279,10 +289,7 @@ int queue_submit(struct farkv *kv, const struct farkv_request *reqs, size_t n)
 	}
 	if (err || n == 0)
 		return err;
-	return err_set(FARKV_EAGAIN,
-		       "%u requests are in flight, the queue holds no more; take "
-		       "completions first, or open with a larger queue_depth",
-		       q->depth);
+	return queue_full(q->depth);
 }
 
 /* ---- completions ------------------------------------------------------------------- */
@@ -369,6 +376,8 @@ int queue_poll(struct farkv *kv, struct farkv_completion *out, size_t max)
 		queue_turn(kv);
 		let_others_run(kv->queue);
 		n = take(kv, out, max);
+	} else if (kv->router) {
+		return HANDLE_CLUSTER;
 	}
 	queue_rest(kv);
 	return n;

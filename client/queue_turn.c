@@ -62,6 +62,7 @@ static void note_reason(struct farkv *kv, struct request *r)
 		err_clear();
 	if (!alone)
 		handle_line(kv, err);
+	handle_name_server(kv, err);
 	queue_keep_line(r);
 }
 

@@ -40,7 +40,9 @@ static struct conn_order order(const struct farkv *kv)
 		.last_id = kv->last_id,
 		.last_region = {kv->last_region[0], kv->last_region[1]},
 		.cache_entries = kv->cache_entries,
-		.cache_bytes = kv->cache_bytes};
+		.cache_bytes = kv->cache_bytes,
+		.map = kv->map_id,
+		.server = kv->server};
 }
 
 /* Make `l` the handle's connection. */
@@ -81,12 +83,14 @@ static struct conn let_go(struct farkv *kv)
 	return old;
 }
 
-int relink_up(struct farkv *kv, uint64_t deadline_ns)
+int relink_up(struct farkv *kv, uint64_t deadline_ns, struct clustermap **map_out)
 {
 	struct conn_order o = order(kv);
 	struct conn l;
-	int err = conn_make(&o, deadline_ns, &l);
+	int err;
 
+	o.map_out = map_out;
+	err = conn_make(&o, deadline_ns, &l);
 	if (!err)
 		adopt(kv, &l);
 	return err;

@@ -5,8 +5,11 @@
 
 #include "handle.h"
 
-/** Make the first or another connection; 0 or the errors of farkv_open(). */
-int relink_up(struct farkv *kv, uint64_t deadline_ns);
+/**
+ * Make the first connection; 0 or the errors of farkv_open(). Unless `map_out` is NULL: CONNECT_MAP,
+ * and *map_out, if the server belongs to a cluster.
+ */
+int relink_up(struct farkv *kv, uint64_t deadline_ns, struct clustermap **map_out);
 /** Close the connection; operations' buffers go with it. Allowed without one. */
 void relink_down(struct farkv *kv);
 

@@ -419,3 +419,101 @@ int uri_resolve(const char *text, struct uri *out)
 	*out = u;
 	return 0;
 }
+
+/* ---- lists --------------------------------------------------------------------------- */
+
+/* The longest text of one address of a list. */
+#define ITEM_MAX (3 * (SOCKPATH_MAX + URI_FILE_MAX + URI_KEY_MAX) + URI_HOST_MAX)
+
+struct list {
+	struct uri *uri;
+	size_t n;
+};
+
+static int list_add(struct list *l, const char *text)
+{
+	if (l->n == URI_LIST_MAX)
+		return err_set(FARKV_EURI, "the list has more than %u addresses", URI_LIST_MAX);
+	return uri_resolve(text, &l->uri[l->n++]);
+}
+
+/* "kv://", one of the hosts from `host` to `hosts_end`, and what follows all of them. */
+static int list_add_hosts(struct list *l, const char *from, const char *hosts_end, const char *end)
+{
+	const char *host = from + strlen("kv://");
+	char item[ITEM_MAX];
+	int err = 0;
+
+	while (!err && host <= hosts_end) {
+		size_t n = strcspn(host, ",");
+
+		n = UTIL_MIN(n, (size_t)(hosts_end - host));
+		snprintf(item, sizeof(item), "%.5s%.*s%.*s", from, (int)n, host,
+			 (int)(end - hosts_end), hosts_end);
+		err = list_add(l, item);
+		host += n + 1;
+	}
+	return err;
+}
+
+static bool scheme_follows(const char *text)
+{
+	size_t n = scheme_len(text);
+
+	return scheme_is(text, n, "kv") || scheme_is(text, n, "shm");
+}
+
+/* The end of the address that begins at `text`. */
+static const char *item_end(const char *text)
+{
+	while (*text && !(*text == ',' && scheme_follows(text + 1)))
+		text++;
+	return text;
+}
+
+static int list_parse(struct list *l, const char *text)
+{
+	char item[ITEM_MAX];
+	int err = 0;
+
+	for (const char *at = text; !err; at++) {
+		const char *end = item_end(at), *hosts_end;
+		bool kv = strncasecmp(at, "kv://", 5) == 0;
+
+		if ((size_t)(end - at) >= sizeof(item))
+			return uri_bad(text, at, "too long");
+		hosts_end = at + (kv ? 5 + strcspn(at + 5, "/?#") : 0);
+		hosts_end = UTIL_MIN(hosts_end, end);
+		if (kv && memchr(at, ',', (size_t)(hosts_end - at))) {
+			err = list_add_hosts(l, at, hosts_end, end);
+		} else {
+			snprintf(item, sizeof(item), "%.*s", (int)(end - at), at);
+			err = list_add(l, item);
+		}
+		at = end;
+		if (!*at)
+			break;
+	}
+	return err;
+}
+
+int uri_resolve_list(const char *text, struct uri **list_out, size_t *n_out)
+{
+	struct list l = {.uri = calloc(URI_LIST_MAX, sizeof(struct uri))};
+	const char *given = text ? text : getenv("FARKV_URI");
+	int err;
+
+	if (!l.uri)
+		return err_set(FARKV_ENOMEM, "no memory for addresses");
+	if (given && scheme_follows(given))
+		err = list_parse(&l, given);
+	else
+		err = uri_resolve(text, &l.uri[l.n++]);
+	if (err) {
+		free(l.uri);
+		return err;
+	}
+	*list_out = l.uri;
+	*n_out = l.n;
+	return 0;
+}

@@ -13,11 +13,15 @@
  *                                    address has brackets, with a scope after %25
  *                                    (RFC 6874) or % if it needs one
  *
+ *   URI,URI,...                      servers of one cluster, tried in turn: a comma before the next
+ *   kv://host,host:port,...?...      scheme, or between hosts, which share what follows them
+ *
  * No system call except to find the default socket (sockpath.h).
  */
 #ifndef CLIENT_URI_H
 #define CLIENT_URI_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 #include "common/base/sockpath.h"
@@ -42,5 +46,14 @@ struct uri {
  * with a detail that shows the address, what is wrong and the right form.
  */
 int uri_resolve(const char *text, struct uri *out);
+
+/** Addresses in one list, at most. */
+#define URI_LIST_MAX 64u
+
+/**
+ * The same for a list of addresses, which may have one. *list_out, to be freed, has *n_out of them,
+ * at least one. FARKV_EURI, FARKV_ENOMEM.
+ */
+int uri_resolve_list(const char *text, struct uri **list_out, size_t *n_out);
 
 #endif

@@ -416,6 +416,16 @@ struct farkv_fsck {
 	uint64_t expired;        /**< of the items: expired, and not freed yet */
 };
 
+/** One server of a store: farkv_server(). */
+struct farkv_server {
+	size_t size;          /**< in: sizeof(struct farkv_server) */
+	const char *name;     /**< in the cluster's map; "" without a cluster */
+	const char *address;  /**< where it is */
+	uint64_t partitions;  /**< how many of the 4096 it has */
+	uint64_t epoch;       /**< of the map; 0 without a cluster */
+	struct farkv *handle; /**< reaches this server alone */
+};
+
 /** Why a check could not tell held blocks from leaked ones. */
 enum farkv_fsck_undecided {
 	FARKV_FSCK_DECIDED = 0,
@@ -448,6 +458,11 @@ void farkv_options_init(struct farkv_options *o);
  * /tmp/farkv-UID/kvserver.sock with a server. `opts` may be NULL for the defaults; it is not
  * kept. Relative paths, of the socket and of a key file, are resolved from the present working
  * directory, at each connection: a program that calls chdir(2) gives absolute ones.
+ *
+ * Several kvservers can be one store, a cluster (doc/cluster.md): `uri` is then the address of any
+ * of its servers, or several with commas between them, of which one has to answer; "kv://a,b:port" is
+ * short for hosts that share what follows. The handle reaches every key by the same calls. An error
+ * of a server names it, and concerns its keys alone.
  *
  * On success *kv_out is the handle, to be ended by farkv_close(). On failure *kv_out is not
  * touched and nothing stays open.
@@ -1006,6 +1021,18 @@ int farkv_stats(struct farkv *kv, struct farkv_stats *stats) FARKV_MUST_CHECK;
  * rest of three times the duration of the last one, at most a minute.
  */
 int farkv_fsck(struct farkv *kv, struct farkv_fsck *f) FARKV_MUST_CHECK;
+
+/**
+ * Describe server `i` of the store, from 0 on: those of a cluster in the order of its map; a store
+ * that is no cluster has one. The caller sets `out->size`. FARKV_ENOTFOUND: there are no more;
+ * FARKV_EINVAL. No cost; nothing is asked of the server.
+ *
+ * Texts and `handle` belong to `kv`, live until farkv_close() on it, and are for its thread. The handle
+ * is for questions about that server: farkv_ping(), farkv_stats(), farkv_fsck(), farkv_counters(),
+ * farkv_scan(). A key that is written by it belongs to another server perhaps, and is then not found
+ * by `kv`.
+ */
+int farkv_server(struct farkv *kv, size_t i, struct farkv_server *out) FARKV_MUST_CHECK;
 
 /** The handle's own counters. The caller sets `c->size`. No cost. */
 int farkv_counters(const struct farkv *kv,

@@ -34,6 +34,22 @@ static void check_uri(const struct uri *u)
 	FUZZ_CHECK(u->ack_timeout >= 1 && u->ack_timeout <= 31);
 }
 
+static void check_list(const char *text)
+{
+	struct uri *list = NULL;
+	size_t n = 0;
+
+	err_clear();
+	if (uri_resolve_list(text, &list, &n)) {
+		FUZZ_CHECK(!list && fuzz_detail_ok());
+		return;
+	}
+	FUZZ_CHECK(n > 0 && n <= URI_LIST_MAX);
+	for (size_t i = 0; i < n; i++)
+		check_uri(&list[i]);
+	free(list);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	char *text = fuzz_text(data, size);
@@ -48,6 +64,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		FUZZ_CHECK(fuzz_detail_ok());
 		FUZZ_CHECK(memcmp(&u, &before, sizeof(u)) == 0);
 	}
+	check_list(text);
 	free(text);
 	return 0;
 }

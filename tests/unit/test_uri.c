@@ -232,6 +232,76 @@ START_TEST(uri_missing_is_the_default)
 }
 END_TEST
 
+static const struct {
+	const char *text;
+	const char *shown[4]; /* what each address is */
+} lists[] = {
+	{"shm:///a", {"/a"}},
+	{"/a,b", {"/a,b"}},
+	{"./a,shm:///b", {"./a,shm:///b"}}, /* a path, which has no lists */
+	{"shm:///a,b", {"/a,b"}},
+	{"shm:///a,shm:///b", {"/a", "/b"}},
+	{"SHM:///a,Shm:///b", {"/a", "/b"}},
+	{"shm:///a%2Cshm:///b", {"/a,shm:///b"}},
+	{"kv://h", {"kv://h:7670"}},
+	{"kv://h,i:9,[::1]:8", {"kv://h:7670", "kv://i:9", "kv://[::1]:8"}},
+	{"kv://h,i/?tos=8", {"kv://h:7670", "kv://i:7670"}},
+	{"kv://h?keys=/a,b,kv://i", {"kv://h:7670", "kv://i:7670"}},
+	{"kv://h,shm:///a?key=x,kv://i,j", {"kv://h:7670", "/a", "kv://i:7670", "kv://j:7670"}},
+};
+
+START_TEST(uri_list_of_servers_is_split)
+{
+	struct uri *list;
+	size_t n;
+
+	ck_assert_msg(uri_resolve_list(lists[_i].text, &list, &n) == 0, "%s", err_detail());
+	for (size_t i = 0; i < n; i++) {
+		ck_assert_ptr_nonnull(lists[_i].shown[i]);
+		ck_assert_str_eq(list[i].shown, lists[_i].shown[i]);
+	}
+	ck_assert(n == 4 || !lists[_i].shown[n]);
+	free(list);
+}
+END_TEST
+
+/* What follows the hosts is for each of them. */
+START_TEST(uri_list_of_hosts_shares_what_follows)
+{
+	struct uri *list;
+	size_t n;
+
+	ck_assert_int_eq(uri_resolve_list("kv://h,i:9?keys=/k,y&key=a&tos=8", &list, &n), 0);
+	ck_assert_uint_eq(n, 2);
+	for (size_t i = 0; i < n; i++) {
+		ck_assert_str_eq(list[i].keys, "/k,y");
+		ck_assert_str_eq(list[i].key, "a");
+		ck_assert_uint_eq(list[i].tos, 8);
+	}
+	ck_assert_str_eq(list[0].host, "h");
+	ck_assert_str_eq(list[1].port, "9");
+	free(list);
+}
+END_TEST
+
+START_TEST(uri_list_with_a_malformed_address_is_refused)
+{
+	static const char *const texts[] = {"", "shm:///a,shm:", "shm:///a,kv://", "kv://a,,b",
+					    "kv://a,", "kv://,a", "kv://a,b:0", "kv://a,b?tos=x",
+					    "a,b"};
+	struct uri *list = NULL;
+	char many[URI_LIST_MAX * 8] = "kv://a";
+	size_t n;
+
+	for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++)
+		ck_assert_int_eq(uri_resolve_list(texts[i], &list, &n), FARKV_EURI);
+	for (unsigned i = 0; i < URI_LIST_MAX; i++)
+		strcat(many, ",a");
+	ck_assert_int_eq(uri_resolve_list(many, &list, &n), FARKV_EURI);
+	ck_assert_ptr_null(list);
+}
+END_TEST
+
 static Suite *suite(void)
 {
 	Suite *s = suite_create("uri");
@@ -242,6 +312,9 @@ static Suite *suite(void)
 	tcase_add_loop_test(t, uri_of_rdma_has_host_and_port, 0, sizeof(kv) / sizeof(kv[0]));
 	tcase_add_loop_test(t, uri_resolve_socket_with_a_key, 0,
 			    sizeof(keyed) / sizeof(keyed[0]));
+	tcase_add_loop_test(t, uri_list_of_servers_is_split, 0, sizeof(lists) / sizeof(lists[0]));
+	tcase_add_test(t, uri_list_of_hosts_shares_what_follows);
+	tcase_add_test(t, uri_list_with_a_malformed_address_is_refused);
 	tcase_add_test(t, uri_of_long_garbage_is_refused);
 	tcase_add_test(t, uri_missing_is_the_default);
 	suite_add_tcase(s, t);

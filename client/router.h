@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/**
+ * router.h - a handle of several servers: the cluster's map and an ordinary handle for each server.
+ *
+ * The handle itself has no connection, so that the fast path of each call fails by a test that a
+ * single server's handle needs, too, and the slow path finds the router (HANDLE_CLUSTER). A call for
+ * one key is then the same call on the handle of the key's server. Members know nothing of each
+ * other: each breaks, waits and reconnects as a single server's handle does.
+ *
+ * Values of one call lie in several members' memory. Each member releases its own when its next call
+ * ends, so they are valid as long as farkv.h promises, or longer.
+ *
+ * The handle's `busy` is set while a call runs on several members; its `queued` while members may have
+ * requests in flight.
+ */
+#ifndef CLIENT_ROUTER_H
+#define CLIENT_ROUTER_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/proto/clustermap.h"
+
+#include "handle.h"
+
+/* Memory for the call that runs; kept for the next. */
+struct router_scratch {
+	void *mem;
+	size_t bytes;
+};
+
+struct router {
+	struct farkv *member[CLUSTERMAP_SERVERS_MAX];
+	struct router_scratch items, bytes, bits, order;
+	uint32_t next; /* the member whose completions are taken first */
+	struct clustermap map;
+};
+
+/** The handle of the key's server; any member for a key that none can have. */
+static inline struct farkv *router_member(const struct router *r, const void *key, size_t len)
+{
+	return r->member[key && len ? clustermap_owner(&r->map, key, len) : 0];
+}
+
+/**
+ * The handle for a call with this key: router_member(), after completing all requests in flight; `kv`
+ * itself, which will refuse, if a call runs on it.
+ */
+struct farkv *router_of(struct farkv *kv, const void *key, size_t len);
+
+/** The member with that number (struct opened), or NULL. */
+struct farkv *router_numbered(const struct farkv *kv, uint64_t number);
+
+/** A call on several members begins: others are refused, requests in flight are completed. */
+int router_begin(struct farkv *kv);
+/** ... and ends; returns `err`. */
+int router_end(struct farkv *kv, int err);
+
+/** At least `bytes` of scratch memory; what was in it is lost. NULL: out of memory. */
+void *router_scratch(struct router_scratch *s, size_t bytes);
+
+#endif

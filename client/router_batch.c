@@ -1,0 +1,331 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "config.h"
+
+#include "router_batch.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/base/err.h"
+#include "common/base/util.h"
+
+#include "router.h"
+
+struct batch;
+
+/* A kind of batch. */
+struct batch_ops {
+	size_t item_bytes;
+	bool copies_keys;
+	/* Run the batch of one server, and give its results to the caller's items. */
+	int (*run)(struct batch *b, uint32_t server);
+	void (*abort_item)(struct batch *b, size_t item); /* it was not attempted; or NULL */
+};
+
+struct batch {
+	const struct batch_ops *ops;
+	struct farkv *kv;
+	void *items; /* the caller's; each begins with key and length */
+	size_t n;
+	uint8_t *part;   /* copies of the items, by server */
+	uint32_t *order; /* which item of the caller's each of `part` is */
+	size_t first[CLUSTERMAP_SERVERS_MAX + 1]; /* of each server, in `part` */
+	uint8_t *keys;   /* copies */
+	uint8_t *bitmap; /* mexists: the caller's, or ours */
+	/* the first failed item of the caller's */
+	size_t failed;
+	int err;
+	char line[ERR_LINE_MAX];
+};
+
+/* What all kinds of items begin with. */
+struct key_of {
+	const void *key;
+	size_t key_len;
+};
+#define BEGINS_WITH_KEY(type)                                                         \
+	static_assert(offsetof(type, key) == offsetof(struct key_of, key) &&          \
+			      offsetof(type, key_len) == offsetof(struct key_of, key_len), \
+		      "an item begins with its key")
+BEGINS_WITH_KEY(struct farkv_get_item);
+BEGINS_WITH_KEY(struct farkv_get_into_item);
+BEGINS_WITH_KEY(struct farkv_put_item);
+BEGINS_WITH_KEY(struct farkv_key);
+
+static struct key_of *key_at(const struct batch *b, void *items, size_t i)
+{
+	return (struct key_of *)(void *)((uint8_t *)items + i * b->ops->item_bytes);
+}
+
+static uint32_t owner_of(const struct batch *b, size_t i)
+{
+	const struct key_of *k = key_at(b, b->items, i);
+
+	return k->key && k->key_len ? clustermap_owner(&b->kv->router->map, k->key, k->key_len) : 0;
+}
+
+/* ---- split ----------------------------------------------------------------------------- */
+
+/* Counting sort by server. */
+static void sort(struct batch *b)
+{
+	size_t at[CLUSTERMAP_SERVERS_MAX];
+	uint32_t n_servers = b->kv->router->map.n_servers;
+
+	memset(b->first, 0, sizeof(b->first));
+	for (size_t i = 0; i < b->n; i++)
+		b->first[owner_of(b, i) + 1]++;
+	for (uint32_t s = 0; s < n_servers; s++) {
+		b->first[s + 1] += b->first[s];
+		at[s] = b->first[s];
+	}
+	for (size_t i = 0; i < b->n; i++)
+		b->order[at[owner_of(b, i)]++] = (uint32_t)i;
+}
+
+/* Keys that can be valid; others are refused without being read. */
+static size_t copied(const struct key_of *k)
+{
+	return k->key && k->key_len <= FARKV_KEY_MAX ? k->key_len : 0;
+}
+
+static int reserve(struct batch *b)
+{
+	struct router *r = b->kv->router;
+	size_t keys = 0;
+
+	if (b->n > UINT32_MAX)
+		return err_set(FARKV_EINVAL, "a batch of %zu items is too long", b->n);
+	for (size_t i = 0; b->ops->copies_keys && i < b->n; i++)
+		keys += copied(key_at(b, b->items, i));
+	b->order = router_scratch(&r->order, b->n * sizeof(*b->order));
+	b->part = router_scratch(&r->items, b->n * b->ops->item_bytes);
+	b->keys = router_scratch(&r->bytes, keys);
+	if (!b->order || !b->part || !b->keys)
+		return err_set(FARKV_ENOMEM, "no memory for a batch");
+	return 0;
+}
+
+/* All keys are copied before the first server's batch may release what they lie in. */
+static void copy_keys(struct batch *b)
+{
+	uint8_t *to = b->keys;
+
+	for (size_t i = 0; i < b->n; i++) {
+		struct key_of *k = key_at(b, b->part, i);
+		size_t len = copied(k);
+
+		if (len == 0)
+			continue;
+		memcpy(to, k->key, len);
+		k->key = to;
+		to += len;
+	}
+}
+
+/* ---- failures -------------------------------------------------------------------------- */
+
+/*
+ * The batch of a server has failed with `err`: its line says which item of `n`, or it concerns all.
+ * Keep the failure of the call's first item.
+ */
+static void note(struct batch *b, uint32_t server, size_t n, int err)
+{
+	const struct farkv *m = b->kv->router->member[server];
+	const char *line = err_detail();
+	size_t item = 1, of = 0, item_of_call;
+	int skip = 0;
+
+	if (sscanf(line, "item %zu of %zu: %n", &item, &of, &skip) != 2 || of != n || item > n ||
+	    item == 0)
+		item = 1, skip = 0;
+	item_of_call = b->order[b->first[server] + item - 1];
+	if (b->err && b->failed < item_of_call)
+		return;
+	b->failed = item_of_call;
+	b->err = err;
+	err_set(err, "%s", line + skip);
+	handle_name_server(m, err);
+	snprintf(b->line, sizeof(b->line), "%s", err_detail());
+}
+
+static int report(const struct batch *b)
+{
+	return b->err ? err_set(b->err, "item %zu of %zu: %s", b->failed + 1, b->n, b->line) : 0;
+}
+
+/* ---- run ------------------------------------------------------------------------------- */
+
+static size_t count(const struct batch *b, uint32_t server)
+{
+	return b->first[server + 1] - b->first[server];
+}
+
+static void abort_all(struct batch *b)
+{
+	for (size_t i = 0; b->ops->abort_item && i < b->n; i++)
+		b->ops->abort_item(b, i);
+}
+
+static int run(struct batch *b)
+{
+	int err = router_begin(b->kv);
+
+	if (!err && (err = reserve(b)))
+		err = router_end(b->kv, err);
+	if (err) {
+		abort_all(b);
+		return err;
+	}
+	sort(b);
+	for (size_t i = 0; i < b->n; i++)
+		memcpy(key_at(b, b->part, i), key_at(b, b->items, b->order[i]), b->ops->item_bytes);
+	if (b->ops->copies_keys)
+		copy_keys(b);
+	for (uint32_t s = 0; s < b->kv->router->map.n_servers; s++)
+		if (count(b, s) > 0 && (err = b->ops->run(b, s)))
+			note(b, s, count(b, s), err);
+	return router_end(b->kv, report(b));
+}
+
+/* ---- mget ------------------------------------------------------------------------------ */
+
+static int get_run(struct batch *b, uint32_t server)
+{
+	struct farkv_get_item *part = (struct farkv_get_item *)(void *)b->part + b->first[server];
+	const uint32_t *order = b->order + b->first[server];
+	struct farkv_get_item *items = b->items;
+	size_t n = count(b, server);
+	int err = farkv_mget(b->kv->router->member[server], part, n);
+
+	for (size_t i = 0; i < n; i++) {
+		items[order[i]].result = part[i].result;
+		if (part[i].result == 0)
+			items[order[i]].value = part[i].value;
+	}
+	return err;
+}
+
+static void get_abort(struct batch *b, size_t item)
+{
+	((struct farkv_get_item *)b->items)[item].result = FARKV_EABORTED;
+}
+
+int router_mget(struct farkv *kv, struct farkv_get_item *items, size_t n)
+{
+	static const struct batch_ops ops = {sizeof(*items), true, get_run, get_abort};
+	struct batch b = {.ops = &ops, .kv = kv, .items = items, .n = n};
+
+	return run(&b);
+}
+
+static int get_into_run(struct batch *b, uint32_t server)
+{
+	struct farkv_get_into_item *part =
+		(struct farkv_get_into_item *)(void *)b->part + b->first[server];
+	const uint32_t *order = b->order + b->first[server];
+	size_t n = count(b, server);
+	int err = farkv_mget_into(b->kv->router->member[server], part, n);
+
+	for (size_t i = 0; i < n; i++) {
+		struct farkv_get_into_item *it = (struct farkv_get_into_item *)b->items + order[i];
+
+		it->result = part[i].result;
+		it->len = part[i].len;
+		it->version = part[i].version;
+	}
+	return err;
+}
+
+static void get_into_abort(struct batch *b, size_t item)
+{
+	((struct farkv_get_into_item *)b->items)[item].result = FARKV_EABORTED;
+}
+
+int router_mget_into(struct farkv *kv, struct farkv_get_into_item *items, size_t n)
+{
+	static const struct batch_ops ops = {sizeof(*items), true, get_into_run, get_into_abort};
+	struct batch b = {.ops = &ops, .kv = kv, .items = items, .n = n};
+
+	return run(&b);
+}
+
+/* ---- mput ------------------------------------------------------------------------------ */
+
+/* Values of the next server's items may lie in this server's memory: keep what it returned before. */
+static int put_run(struct batch *b, uint32_t server)
+{
+	struct farkv_put_item *part = (struct farkv_put_item *)(void *)b->part + b->first[server];
+	const uint32_t *order = b->order + b->first[server];
+	struct farkv *m = b->kv->router->member[server];
+	bool polled = m->polled, batched = m->batched;
+	size_t n = count(b, server);
+	int err;
+
+	m->polled = m->batched = false;
+	err = farkv_mput(m, part, n);
+	m->polled = polled;
+	m->batched = batched;
+	for (size_t i = 0; i < n; i++)
+		((struct farkv_put_item *)b->items)[order[i]].result = part[i].result;
+	return err;
+}
+
+static void put_abort(struct batch *b, size_t item)
+{
+	((struct farkv_put_item *)b->items)[item].result = FARKV_EABORTED;
+}
+
+int router_mput(struct farkv *kv, struct farkv_put_item *items, size_t n)
+{
+	static const struct batch_ops ops = {sizeof(*items), false, put_run, put_abort};
+	struct batch b = {.ops = &ops, .kv = kv, .items = items, .n = n};
+
+	return run(&b);
+}
+
+/* ---- mexists --------------------------------------------------------------------------- */
+
+static bool bit(const uint8_t *bitmap, size_t i)
+{
+	return bitmap[i / 8] >> i % 8 & 1;
+}
+
+static int ask_run(struct batch *b, uint32_t server)
+{
+	struct router *r = b->kv->router;
+	const uint32_t *order = b->order + b->first[server];
+	size_t n = count(b, server);
+	uint8_t *found = r->bits.mem;
+	int err = farkv_mexists(r->member[server],
+				(struct farkv_key *)(void *)b->part + b->first[server], n, found,
+				NULL);
+
+	for (size_t i = 0; i < n; i++)
+		if (bit(found, i))
+			b->bitmap[order[i] / 8] |= (uint8_t)(1u << order[i] % 8);
+	return err;
+}
+
+int router_mexists(struct farkv *kv, const struct farkv_key *keys, size_t n, uint8_t *bitmap,
+		   size_t *prefix_out)
+{
+	static const struct batch_ops ops = {sizeof(*keys), true, ask_run, NULL};
+	struct batch b = {.ops = &ops, .kv = kv, .n = n, .bitmap = bitmap};
+	size_t bytes = n / 8 + 1, prefix = 0;
+	/* a server's bits, and all of them */
+	uint8_t *bits = router_scratch(&kv->router->bits, 2 * bytes);
+	int err;
+
+	if (!bits)
+		return err_set(FARKV_ENOMEM, "no memory for a batch");
+	if (!bitmap)
+		b.bitmap = memset(bits + bytes, 0, bytes);
+	memcpy(&b.items, &keys, sizeof(b.items)); /* only read */
+	err = run(&b);
+	while (prefix < n && bit(b.bitmap, prefix))
+		prefix++;
+	*prefix_out = prefix;
+	return err;
+}

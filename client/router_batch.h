@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/**
+ * router_batch.h - batches on a handle of several servers: the items of each server are one batch of
+ * its own, in their order. One server after the other, so round trips add up over the servers.
+ *
+ * A failure ends the batch of its server alone; the result is that of the first item that failed.
+ * Arguments are checked, except that another call may be running. Keys are copied, because what an
+ * earlier call returned may be a key: that memory is its server's, and the batch on that server
+ * releases it before the next server's turn.
+ */
+#ifndef CLIENT_ROUTER_BATCH_H
+#define CLIENT_ROUTER_BATCH_H
+
+#include "handle.h"
+
+/** As the functions of farkv.h. */
+int router_mget(struct farkv *kv, struct farkv_get_item *items, size_t n);
+int router_mget_into(struct farkv *kv, struct farkv_get_into_item *items, size_t n);
+int router_mput(struct farkv *kv, struct farkv_put_item *items, size_t n);
+
+/** As farkv_mexists(); `bitmap` is NULL, or all 0. */
+int router_mexists(struct farkv *kv, const struct farkv_key *keys, size_t n, uint8_t *bitmap,
+		   size_t *prefix_out);
+
+#endif

@@ -1,0 +1,182 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "config.h"
+
+#include "router_queue.h"
+
+#include <stdio.h>
+
+#include "common/base/clock.h"
+#include "common/base/err.h"
+#include "common/base/util.h"
+
+#include "notifier.h"
+#include "queue.h"
+#include "queue_state.h"
+#include "router.h"
+
+size_t router_in_flight(const struct farkv *kv)
+{
+	const struct router *r = kv->router;
+	size_t n = 0;
+
+	for (uint32_t i = 0; i < r->map.n_servers; i++)
+		n += queue_in_flight(r->member[i]);
+	return n;
+}
+
+/* ---- submit ---------------------------------------------------------------------------- */
+
+/* The handle takes no more than each of its members; all queues are made before the first request. */
+static int queues_reserve(const struct router *r)
+{
+	for (uint32_t i = 0; i < r->map.n_servers; i++) {
+		int err = r->member[i]->queue ? 0 : queue_new(r->member[i]);
+
+		if (err)
+			return err;
+	}
+	return 0;
+}
+
+/* How many of the requests, from the first on, can be accepted; an error if none. */
+static int acceptable(const struct farkv *kv, const struct farkv_request *reqs, size_t n)
+{
+	size_t depth = kv->router->member[0]->queue->depth, used = router_in_flight(kv), i = 0;
+	int err = 0;
+
+	for (; i < n && used + i < depth && !err; i++)
+		err = queue_check_request(&reqs[i]);
+	i -= err != 0;
+	if (i > 0 || n == 0 || err)
+		return i > 0 ? (int)i : err;
+	return queue_full(depth);
+}
+
+/* Submit those of one server together: they share a doorbell. */
+static int submit_to(struct router *r, uint32_t server, const struct farkv_request *reqs, size_t n)
+{
+	struct farkv_request *part = r->items.mem;
+	size_t k = 0;
+
+	for (size_t i = 0; i < n; i++)
+		if (router_member(r, reqs[i].key, reqs[i].key_len) == r->member[server])
+			part[k++] = reqs[i];
+	return k ? farkv_submit(r->member[server], part, k) : 0;
+}
+
+int router_submit(struct farkv *kv, const struct farkv_request *reqs, size_t n)
+{
+	struct router *r = kv->router;
+	int accepted = queues_reserve(r);
+
+	if (!accepted)
+		accepted = acceptable(kv, reqs, n);
+	if (accepted <= 0)
+		return accepted;
+	if (!router_scratch(&r->items, (size_t)accepted * sizeof(*reqs)))
+		return err_set(FARKV_ENOMEM, "no memory for requests");
+	kv->queued = true;
+	for (uint32_t i = 0; i < r->map.n_servers; i++)
+		(void)submit_to(r, i, reqs, (size_t)accepted); /* there is room for all */
+	return accepted;
+}
+
+/* ---- completions ----------------------------------------------------------------------- */
+
+int router_poll(struct farkv *kv, struct farkv_completion *completions, size_t max)
+{
+	struct router *r = kv->router;
+	uint32_t n_servers = r->map.n_servers;
+	char line[ERR_LINE_MAX];
+	size_t n = 0;
+
+	/* All are polled, even if `max` is 0, so that each goes on. */
+	for (uint32_t i = 0; i < n_servers; i++) {
+		struct farkv *m = r->member[(r->next + i) % n_servers];
+		int taken = farkv_poll(m, completions + n, max - n);
+
+		if (taken < 0)
+			return taken;
+		n += (size_t)taken;
+		if (taken > 0)
+			snprintf(line, sizeof(line), "%s", err_detail());
+	}
+	r->next = (r->next + 1) % n_servers;
+	if (n > 0)
+		err_set(0, "%s", line);
+	if (router_in_flight(kv) > 0)
+		kv->queued = true;
+	return (int)n;
+}
+
+/* True if some requests wait for a card, not for a server. */
+static bool any_inside(const struct router *r)
+{
+	for (uint32_t i = 0; i < r->map.n_servers; i++)
+		if (r->member[i]->queue && r->member[i]->queue->inside)
+			return true;
+	return false;
+}
+
+static bool any_done(const struct router *r)
+{
+	for (uint32_t i = 0; i < r->map.n_servers; i++)
+		if (r->member[i]->queue && r->member[i]->queue->done.first)
+			return true;
+	return false;
+}
+
+/* All wait for their servers: sleep until one of them, in turn, has news, a millisecond at most. */
+static int doze(struct router *r, struct farkv_completion *completions, size_t max)
+{
+	for (uint32_t i = 0; i < r->map.n_servers; i++) {
+		struct farkv *m = r->member[(r->next + i) % r->map.n_servers];
+
+		if (queue_in_flight(m) > 0)
+			return farkv_wait(m, completions, max, 1);
+	}
+	return 0;
+}
+
+int router_wait(struct farkv *kv, struct farkv_completion *completions, size_t max,
+		uint32_t timeout_ms)
+{
+	uint64_t end = clock_now_ns() + timeout_ms * NS_PER_MS;
+	struct router *r = kv->router;
+
+	for (;;) {
+		int n = router_poll(kv, completions, max);
+
+		if (n || any_done(r) || router_in_flight(kv) == 0 || clock_now_ns() >= end)
+			return n;
+		if (any_inside(r)) {
+			atom_spin_hint();
+			continue;
+		}
+		n = doze(r, completions, max);
+		if (n)
+			return n;
+	}
+}
+
+/* ---- the descriptor -------------------------------------------------------------------- */
+
+/* An epoll set of the members' descriptors: readable while one of them is. */
+int router_event_fd(struct farkv *kv)
+{
+	struct router *r = kv->router;
+	struct notifier *w;
+	int err = notifier_new(&w);
+
+	for (uint32_t i = 0; !err && i < r->map.n_servers; i++) {
+		int fd = farkv_event_fd(r->member[i]);
+
+		err = fd < 0 ? fd : notifier_add(w, fd);
+		if (err)
+			notifier_free(w);
+	}
+	if (err)
+		return err;
+	kv->notifier = w;
+	return notifier_fd(w);
+}
