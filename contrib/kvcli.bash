@@ -3,8 +3,8 @@
 _kvcli()
 {
 	local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD - 1]}
-	local commands="get gets put add replace cas append prepend incr decr ttl touch del mget exists keys load dump save restore info clear stats fsck ping devices doctor keygen help"
-	local options="--socket --uri --keys --key --timeout-ms --raw --json --format --if-absent --file --initial --ttl --key-base64 --count --match --memory --quiet --version --help"
+	local commands="get gets put add replace cas append prepend incr decr ttl touch del mget exists keys load dump save restore info clear stats fsck cluster ping devices doctor keygen help"
+	local options="--socket --uri --keys --key --timeout-ms --raw --json --format --if-absent --file --servers --initial --ttl --key-base64 --count --match --memory --quiet --version --help"
 	local word
 
 	COMPREPLY=()
@@ -25,6 +25,10 @@ _kvcli()
 	for word in "${COMP_WORDS[@]:1:COMP_CWORD-1}"; do
 		case " $commands " in
 		*" $word "*)
+			[[ $word == cluster && $prev == cluster ]] &&
+				mapfile -t COMPREPLY < <(compgen -W "init status" -- "$cur")
+			[[ $word == cluster && " ${COMP_WORDS[*]} " == *" init "* ]] &&
+				mapfile -t COMPREPLY < <(compgen -f -- "$cur")
 			[[ $word =~ ^(load|dump|save|restore|info)$ ]] &&
 				mapfile -t COMPREPLY < <(compgen -f -- "$cur")
 			return

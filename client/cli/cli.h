@@ -26,7 +26,7 @@ enum cli_exit {
 struct cli {
 	/* options */
 	char *socket, *uri, *keys, *key;
-	char *initial, *match, *ttl, *file; /* NULL: not given */
+	char *initial, *match, *ttl, *file, *servers; /* NULL: not given */
 	uint64_t timeout_ms, count, memory;
 	int format; /* enum record_format + 1; 0: by the file name */
 	bool raw, json, quiet, if_absent, key_base64;
@@ -155,6 +155,7 @@ int cmd_stats(struct cli *cli, int argc, char **argv);
 int cmd_fsck(struct cli *cli, int argc, char **argv);
 int cmd_devices(struct cli *cli, int argc, char **argv);
 int cmd_doctor(struct cli *cli, int argc, char **argv);
+int cmd_cluster(struct cli *cli, int argc, char **argv);
 int cmd_keygen(struct cli *cli, int argc, char **argv);
 
 #endif

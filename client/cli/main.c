@@ -34,7 +34,8 @@ static const struct opt opts[] = {
 	{.name = "uri", .letter = 'u', .type = OPT_STR, .offset = OFF(uri),
 	 .metavar = "URI",
 	 .help = "Address of the store, as in shm:///run/farkv/kvserver.sock or "
-		 "kv://host:7670; without both $FARKV_URI or the default "
+		 "kv://host:7670, or several of a cluster with commas between them; without "
+		 "both $FARKV_URI or the default "
 		 "socket."},
 	{.name = "keys", .letter = 'k', .type = OPT_STR, .offset = OFF(keys),
 	 .metavar = "FILE", .flags = OPT_PATH,
@@ -60,6 +61,9 @@ static const struct opt opts[] = {
 	 .help = "load, restore: leave keys alone that have a value."},
 	{.name = "file", .type = OPT_STR, .offset = OFF(file), .metavar = "FILE", .flags = OPT_PATH,
 	 .help = "fsck: check a snapshot instead of a store."},
+	{.name = "servers", .type = OPT_STR, .offset = OFF(servers), .metavar = "LIST",
+	 .help = "cluster init: NAME=ADDRESS,NAME=ADDRESS,...; an address is shm:///PATH or "
+		 "kv://HOST:PORT."},
 	{.name = "initial", .type = OPT_STR, .offset = OFF(initial), .metavar = "N",
 	 .help = "incr, decr: the number that a key without a value gets."},
 	{.name = "ttl", .type = OPT_STR, .offset = OFF(ttl), .metavar = "TIME",
@@ -167,6 +171,12 @@ static const char info_help[] =
 	"FILE is a snapshot that save wrote, - is stdin. All of it is verified. Needs no\n"
 	"server.";
 
+static const char cluster_help[] =
+	"init: FILE, - is stdout, becomes the map of the servers that --servers lists; each\n"
+	"gets the same number of partitions. Needs no server; every server is then started\n"
+	"with this map. status: one line for each server of the store's cluster. Exit status\n"
+	"0 if all of them serve.";
+
 static const char devices_help[] =
 	"Needs no server. --quiet prints the names of usable devices alone. Exit\n"
 	"status 0 if there is one, otherwise 1.";
@@ -234,6 +244,8 @@ const struct cli_command cli_commands[] = {
 	 true, "", "status"},
 	{"fsck", "", "Check the whole store while it is in use.", fsck_help,
 	 cmd_fsck, 0, 0, true, "file", "check verify"},
+	{"cluster", "init FILE | status", "Make the map of a cluster, or say how its servers are.",
+	 cluster_help, cmd_cluster, 1, 2, true, "servers", "nodes"},
 	{"ping", "", "Ask the server for a sign of life.", NULL, cmd_ping, 0, 0,
 	 true, "count", ""},
 	{"devices", "", "List the RDMA devices of this machine.", devices_help,
@@ -488,6 +500,7 @@ static int options_check(const struct cli *cli, const struct cli_command *c)
 		{"memory", cli->memory != GIB},
 		{"raw", cli->raw},
 		{"initial", cli->initial != NULL},
+		{"servers", cli->servers != NULL},
 		{"ttl", cli->ttl != NULL},
 		{"key-base64", cli->key_base64},
 	};

@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* kvcli cluster init: make the map of a cluster. kvcli cluster status: how its servers are. */
+#include "config.h"
+
+#include "cli.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <jansson.h>
+
+#include "common/base/err.h"
+#include "common/base/util.h"
+#include "common/proto/clustermap.h"
+
+#include "outfile.h"
+#include "output.h"
+
+/* ---- init -------------------------------------------------------------------------------- */
+
+static int write_all(const struct outfile *o, const char *text, size_t len)
+{
+	while (len > 0) {
+		ssize_t n = write(o->fd, text, len);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0)
+			return err_set_errno(FARKV_ESYS, errno, "cannot write %s", o->name);
+		text += n;
+		len -= (size_t)n;
+	}
+	return 0;
+}
+
+/* Anyone may read a map; outfile_open() makes files that others may not. */
+static int let_others_read(const struct outfile *o)
+{
+	mode_t mask = umask(0);
+
+	umask(mask);
+	if (!o->temp || fchmod(o->fd, 0644 & ~mask) == 0)
+		return 0;
+	return err_set_errno(FARKV_ESYS, errno, "cannot write %s", o->name);
+}
+
+static int save(const struct clustermap *map, const char *path)
+{
+	char text[CLUSTERMAP_TEXT_MAX + 1];
+	size_t len = clustermap_print(map, text);
+	struct outfile o;
+	int err = outfile_open(&o, path);
+
+	if (err)
+		return err;
+	err = let_others_read(&o);
+	if (!err)
+		err = write_all(&o, text, len);
+	if (!err)
+		return outfile_commit(&o);
+	outfile_abort(&o);
+	return err;
+}
+
+static int init(struct cli *cli, const char *path)
+{
+	struct clustermap *map;
+	int err;
+
+	if (!cli->servers)
+		return cli_error(cli, CLI_USAGE,
+				 "give the servers by --servers NAME=ADDRESS,NAME=ADDRESS,...");
+	if (strcmp(path, "-") != 0 && access(path, F_OK) == 0)
+		return cli_error(cli, CLI_USAGE,
+				 "%s is there already: another map has another seed, by which no key "
+				 "is found that was stored by this one; remove it first", path);
+	err = clustermap_make(cli->servers, &map);
+	if (err)
+		return cli_error(cli, CLI_USAGE, "--servers: %s", err_detail());
+	err = save(map, path);
+	if (!err && !cli->quiet)
+		cli_error(cli, CLI_OK, "wrote %s; start each server with --cluster-map %s --node-name NAME",
+			  path, path);
+	free(map);
+	return err ? cli_error(cli, CLI_FAILED, "%s", err_detail()) : CLI_OK;
+}
+
+/* ---- status ------------------------------------------------------------------------------ */
+
+static void print_json(const struct farkv_server *s, const struct farkv_stats *st, int err)
+{
+	json_t *o = json_object();
+
+	json_object_set_new(o, "server", json_string(s->name));
+	json_object_set_new(o, "address", json_string(s->address));
+	json_object_set_new(o, "epoch", json_integer((json_int_t)s->epoch));
+	json_object_set_new(o, "partitions", json_integer((json_int_t)s->partitions));
+	json_object_set_new(o, "serves", json_boolean(!err));
+	if (err) {
+		json_object_set_new(o, "error", json_string(farkv_errdetail()));
+	} else {
+		json_object_set_new(o, "uptime_ms", json_integer((json_int_t)st->uptime_ms));
+		json_object_set_new(o, "items", json_integer((json_int_t)st->items));
+		json_object_set_new(o, "used_bytes", json_integer((json_int_t)st->used_bytes));
+		json_object_set_new(o, "heap_bytes", json_integer((json_int_t)st->heap_bytes));
+		json_object_set_new(o, "sessions", json_integer((json_int_t)st->sessions));
+	}
+	output_print(o);
+}
+
+static void print_row(const struct farkv_server *s, const struct farkv_stats *st, int err)
+{
+	char used[24], heap[24];
+
+	printf("%-16s %10" PRIu64 "  ", s->name, s->partitions);
+	if (err)
+		printf("%-6s %35s", "away", "");
+	else
+		printf("%-6s %10" PRIu64 "  %10.10s of %-9.9s", "serves", st->items,
+		       util_format_size(st->used_bytes, used, sizeof(used)),
+		       util_format_size(st->heap_bytes, heap, sizeof(heap)));
+	printf("  %s\n", s->address);
+}
+
+static int status(struct cli *cli)
+{
+	struct farkv_server s = {.size = sizeof(s)};
+	int code = cli_connect(cli);
+
+	if (code)
+		return code;
+	for (size_t i = 0; farkv_server(cli->kv, i, &s) == 0; i++) {
+		struct farkv_stats st = {.size = sizeof(st)};
+		int err;
+
+		if (s.epoch == 0)
+			return cli_error(cli, CLI_NO, "%s is one server and belongs to no cluster",
+					 s.address);
+		if (i == 0 && !cli->json)
+			printf("map of epoch %" PRIu64 "\n%-16s %10s  %-6s %10s  %23s  %s\n", s.epoch,
+			       "server", "partitions", "", "items", "memory         ", "address");
+		err = farkv_stats(s.handle, &st);
+		if (cli->json)
+			print_json(&s, &st, err);
+		else
+			print_row(&s, &st, err);
+		if (err)
+			code = cli_fail(cli, err, NULL, 0);
+	}
+	return code;
+}
+
+int cmd_cluster(struct cli *cli, int argc, char **argv)
+{
+	if (strcmp(argv[0], "init") == 0 && argc == 2)
+		return init(cli, argv[1]);
+	if (strcmp(argv[0], "status") == 0 && argc == 1 && !cli->servers)
+		return status(cli);
+	return cli_error(cli, CLI_USAGE, "usage: kvcli cluster init --servers NAME=ADDRESS,... FILE, "
+					 "or kvcli cluster status");
+}
