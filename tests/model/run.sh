@@ -286,5 +286,29 @@ expiry() {
 	noticed -DREMOTE -DMUTANT_CLOCK_JUMPS -DOPS0=0 -DOPS1=0 -DREADS=2 -DTICKS=3 -DFIRST=2
 }
 
+# A planned move of a partition; owners that lose their registration.
+cluster() {
+	holds
+	holds -DTAKEOVER
+	if large; then
+		holds -DOPS=4
+		holds -DTAKEOVER -DOPS=4
+	fi
+
+	reached -DCOVER_WAITED
+	reached -DCOVER_WAITED -DTAKEOVER
+	reached -DCOVER_MOVED_VALUE
+
+	noticed -DMUTANT_NO_FENCE
+	noticed -DMUTANT_COPY_BEFORE_FENCE
+	noticed -DMUTANT_SERVES_BEFORE_COPY
+	noticed -DMUTANT_READS_WHAT_IS_FENCED
+	noticed -DMUTANT_NO_BARRIER
+	noticed -DMUTANT_BARRIER_WITHOUT_MAP
+	noticed -DMUTANT_WAITER_KEEPS_ITS_SERVER
+	noticed -DMUTANT_SERVES_AFTER_LEASE -DTAKEOVER
+	noticed -DMUTANT_RETURNS_WITH_DATA -DTAKEOVER
+}
+
 "$name"
 [ "$failures" -eq 0 ]
