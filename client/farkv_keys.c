@@ -166,9 +166,8 @@ static int value_give(struct farkv *kv, bool copied, struct farkv_value *value_o
 }
 
 /* A get on the slow path. */
-static __attribute__((noinline)) int get_otherwise(struct farkv *kv, const void *key,
-						   size_t key_len,
-						   struct farkv_value *value_out)
+static __attribute__((noinline)) int get_slow(struct farkv *kv, const void *key, size_t key_len,
+					      struct farkv_value *value_out)
 {
 	static const struct request w = {.kind = INDEX_GET};
 	int err;
@@ -177,10 +176,18 @@ static __attribute__((noinline)) int get_otherwise(struct farkv *kv, const void 
 		return handle_missing();
 	if (!value_out)
 		return err_set(FARKV_EINVAL, "farkv_get: value_out is NULL");
-	if (kv->router && !handle_is_busy(kv))
-		return farkv_get(router_of(kv, key, key_len), key, key_len, value_out);
 	err = key_call(&kv, key, key_len, &w);
 	return err ? err : value_give(kv, false, value_out);
+}
+
+/* Apart from get_slow(): a cluster's handle comes here each time. */
+static __attribute__((noinline)) int get_otherwise(struct farkv *kv, const void *key,
+						   size_t key_len,
+						   struct farkv_value *value_out)
+{
+	if (kv && kv->router && !kv->taken)
+		return farkv_get(router_member(kv->router, key, key_len), key, key_len, value_out);
+	return get_slow(kv, key, key_len, value_out);
 }
 
 /* A fast get that has not found the value goes on, inside the critical section. */
@@ -287,14 +294,22 @@ int farkv_get_into(struct farkv *kv, const void *key, size_t key_len, void *buf,
 
 /* A put on the slow path. */
 static __attribute__((noinline)) int
-put_otherwise(struct farkv *kv, const void *key, size_t key_len, const void *value,
-	      size_t value_len)
+put_slow(struct farkv *kv, const void *key, size_t key_len, const void *value, size_t value_len)
 {
 	struct request w = {.kind = INDEX_PUT, .value = value, .value_len = value_len};
 
-	if (kv->router && !handle_is_busy(kv))
-		return farkv_put(router_of(kv, key, key_len), key, key_len, value, value_len);
 	return key_call(&kv, key, key_len, &w);
+}
+
+/* As get_otherwise(). */
+static __attribute__((noinline)) int
+put_otherwise(struct farkv *kv, const void *key, size_t key_len, const void *value,
+	      size_t value_len)
+{
+	if (kv->router && !kv->taken)
+		return farkv_put(router_member(kv->router, key, key_len), key, key_len, value,
+				 value_len);
+	return put_slow(kv, key, key_len, value, value_len);
 }
 
 /*

@@ -469,6 +469,20 @@ public:
 	struct ::farkv_fsck fsck() { return filled<struct ::farkv_fsck>(::farkv_fsck); }
 	struct ::farkv_counters counters() const { return filled<struct ::farkv_counters>(::farkv_counters); }
 
+	/** farkv_server(): server `i` of the store, or none. */
+	std::optional<struct ::farkv_server> server(std::size_t i) const
+	{
+		struct ::farkv_server s = {};
+		int err;
+
+		s.size = sizeof(s);
+		err = ::farkv_server(kv_, i, &s);
+		if (err == FARKV_ENOTFOUND)
+			return std::nullopt;
+		detail::check(err);
+		return s;
+	}
+
 	/** farkv_submit(): how many were accepted; 0 if the queue is full. */
 	std::size_t submit(const ::farkv_request *reqs, std::size_t n)
 	{

@@ -413,6 +413,21 @@ class Store(MutableMapping[bytes, bytes]):
         """The fields of struct farkv_stats."""
         return self._filled("farkv_stats", lib.farkv_stats)
 
+    def servers(self) -> List[Dict[str, Union[str, int]]]:
+        """Name, address, partitions and the map's epoch of each server of the store: one, without
+        a name and with epoch 0, unless it is a cluster."""
+        s = ffi.new("struct farkv_server *")
+        s.size = ffi.sizeof("struct farkv_server")
+        found: List[Dict[str, Union[str, int]]] = []
+        while True:
+            err = lib.farkv_server(self._handles.get().kv, len(found), s)
+            if err == lib.FARKV_ENOTFOUND:
+                return found
+            check(err)
+            found.append({"name": ffi.string(s.name).decode(),
+                          "address": ffi.string(s.address).decode(),
+                          "partitions": s.partitions, "epoch": s.epoch})
+
     def counters(self) -> Dict[str, int]:
         """The fields of struct farkv_counters, of this thread's handle."""
         return self._filled("farkv_counters", lib.farkv_counters)

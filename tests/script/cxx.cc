@@ -267,6 +267,7 @@ static void a_store_moves_and_closes_once()
 	stores.clear();
 	store last;
 	CHECK(last.fsck().bad_words == 0 && last.counters().size == sizeof(struct farkv_counters));
+	CHECK(last.server(0)->epoch == 0 && last.server(0)->handle == last.handle() && !last.server(1));
 	// Those that were closed are gone, which the server learns from their messages.
 	while (last.stats().sessions > 2) {
 	}

@@ -15,6 +15,7 @@
 
 #include <farkv.h>
 
+#include "client/handle.h"
 #include "common/base/util.h"
 #include "common/proto/clustermap.h"
 #include "tests/rig/e2e.h"
@@ -46,14 +47,14 @@ static void map_write(void)
 
 static void start_as(unsigned i, const char *name)
 {
-	const char *const args[] = {"-m", "64m", "--cluster-map", map_path, "--node-name", name, NULL};
+	const char *const args[] = {"-m", "96m", "--cluster-map", map_path, "--node-name", name, NULL};
 
 	real_server_start(&srv[i], args);
 }
 
 static void setup(void)
 {
-	static const char *const plain[] = {"-m", "64m", NULL};
+	static const char *const plain[] = {"-m", "96m", NULL};
 	char list[3 * 100];
 
 	/* By RDMA a server's address is known when it has served once. */
@@ -203,62 +204,66 @@ END_TEST
 
 /* ---- batches ------------------------------------------------------------------------------------ */
 
-/* What an mget returned lies in the memory of all servers, and is the next mput's values and keys. */
+/*
+ * What an mget returned lies in the memory of all servers' handles, and is the next mput's values. It is
+ * more than a handle keeps, so that one that gave it back too early has unmapped it.
+ */
+#define LARGE 600000u
 START_TEST(mput_takes_values_that_an_mget_returned)
 {
-	static char large[200000];
-	struct farkv_get_item get[40];
-	struct farkv_put_item put[40];
-	char copy[40][16];
+	static char large[LARGE];
+	struct farkv_get_item get[60];
+	struct farkv_put_item put[60];
+	char copy[60][16];
 
-	for (unsigned round = 0; round < 3; round++) {
-		for (unsigned i = 0; i < 40; i++) {
-			size_t len = key_make(i);
+	for (unsigned i = 0; i < 60; i++) {
+		size_t len = key_make(i);
 
-			memset(large, 'A' + (int)(i + round) % 26, sizeof(large));
-			get[i] = (struct farkv_get_item){.key = keys[i], .key_len = len};
-			ck_assert_int_eq(farkv_put(kv, keys[i], len, large, sizeof(large)), 0);
-		}
-		ck_assert_int_eq(farkv_mget(kv, get, 40), 0);
-		for (unsigned i = 0; i < 40; i++) {
-			snprintf(copy[i], sizeof(copy[i]), "copy%u", i);
-			put[i] = (struct farkv_put_item){copy[i], strlen(copy[i]), get[i].value.data,
-							 get[i].value.len, 0};
-		}
-		ck_assert_int_eq(farkv_mput(kv, put, 40), 0);
-		for (unsigned i = 0; i < 40; i++) {
-			struct farkv_value v;
+		memset(large, 'A' + (int)i, sizeof(large));
+		get[i] = (struct farkv_get_item){.key = keys[i], .key_len = len};
+		OK(farkv_put(kv, keys[i], len, large, sizeof(large)));
+	}
+	OK(farkv_mget(kv, get, 60));
+	for (unsigned i = 0; i < 60; i++) {
+		snprintf(copy[i], sizeof(copy[i]), "copy%u", i);
+		put[i] = (struct farkv_put_item){copy[i], strlen(copy[i]), get[i].value.data,
+						 get[i].value.len, 0};
+	}
+	OK(farkv_mput(kv, put, 60));
+	for (unsigned i = 0; i < 60; i++) {
+		struct farkv_value v;
 
-			memset(large, 'A' + (int)(i + round) % 26, sizeof(large));
-			ck_assert_int_eq(farkv_get(kv, copy[i], strlen(copy[i]), &v), 0);
-			ck_assert_uint_eq(v.len, sizeof(large));
-			ck_assert_mem_eq(v.data, large, sizeof(large));
-		}
+		memset(large, 'A' + (int)i, sizeof(large));
+		OK(farkv_get(kv, copy[i], strlen(copy[i]), &v));
+		ck_assert_uint_eq(v.len, sizeof(large));
+		ck_assert_mem_eq(v.data, large, sizeof(large));
 	}
 }
 END_TEST
 
-/* A chain: each value is the next key, of any server. */
+/* A chain: each value is the next key, of any server; again more than a handle keeps. */
+#define CHAIN 1200u
+#define LINK 30000u
 START_TEST(mget_takes_keys_that_an_mget_returned)
 {
-	struct farkv_get_item get[200], next[200];
+	static char chain[CHAIN + 2][LINK];
+	static struct farkv_get_item get[CHAIN], next[CHAIN];
 
-	for (unsigned i = 0; i < 201; i++)
-		key_make(i);
-	for (unsigned i = 0; i < 200; i++) {
-		ck_assert_int_eq(farkv_put(kv, keys[i], strlen(keys[i]), keys[i + 1],
-					   strlen(keys[i + 1])), 0);
-		get[i] = (struct farkv_get_item){.key = keys[i], .key_len = strlen(keys[i])};
+	for (unsigned i = 0; i < CHAIN + 2; i++) {
+		memset(chain[i], 'x', LINK);
+		memcpy(chain[i], &i, sizeof(i));
 	}
-	ck_assert_int_eq(farkv_put(kv, keys[200], strlen(keys[200]), "end", 3), 0);
-	ck_assert_int_eq(farkv_mget(kv, get, 200), 0);
-	for (unsigned i = 0; i < 200; i++)
+	for (unsigned i = 0; i < CHAIN + 1; i++)
+		OK(farkv_put(kv, chain[i], LINK, chain[i + 1], LINK));
+	for (unsigned i = 0; i < CHAIN; i++)
+		get[i] = (struct farkv_get_item){.key = chain[i], .key_len = LINK};
+	OK(farkv_mget(kv, get, CHAIN));
+	for (unsigned i = 0; i < CHAIN; i++)
 		next[i] = (struct farkv_get_item){.key = get[i].value.data,
 						  .key_len = get[i].value.len};
-	ck_assert_int_eq(farkv_mget(kv, next, 200), 0);
-	for (unsigned i = 0; i < 199; i++)
-		ck_assert_mem_eq(next[i].value.data, keys[i + 2], strlen(keys[i + 2]));
-	ck_assert_mem_eq(next[199].value.data, "end", 3);
+	OK(farkv_mget(kv, next, CHAIN));
+	for (unsigned i = 0; i < CHAIN; i++)
+		ck_assert_mem_eq(next[i].value.data, chain[i + 2], LINK);
 }
 END_TEST
 
@@ -296,6 +301,34 @@ START_TEST(batches_over_all_servers_give_each_item_its_own_result)
 	ck_assert_int_eq(farkv_mexists(kv, ask, KEYS, NULL, &prefix), FARKV_EINVAL);
 	ck_assert_msg(strstr(farkv_errdetail(), "item 124 of 600: "), "%s", farkv_errdetail());
 	ck_assert_uint_eq(prefix, 123);
+}
+END_TEST
+
+/* A key that no store takes, whose server is `server`. */
+static void refused_key(char *key, unsigned server)
+{
+	memset(key, 'x', 70000);
+	for (unsigned i = 0; clustermap_owner(map, key, 70000) != server; i++)
+		memcpy(key, &i, sizeof(i));
+}
+
+START_TEST(a_batch_reports_its_first_failure_whichever_server_it_is_of)
+{
+	static char long_key[2][70000];
+	struct farkv_get_item get[20];
+
+	for (unsigned i = 0; i < 20; i++)
+		get[i] = (struct farkv_get_item){.key = keys[i], .key_len = key_make(i)};
+	for (unsigned last = 0; last < SERVERS; last++) {
+		refused_key(long_key[0], (last + 1) % SERVERS);
+		refused_key(long_key[1], last);
+		get[7].key = long_key[0];
+		get[12].key = long_key[1];
+		get[7].key_len = get[12].key_len = 70000;
+		ck_assert_int_eq(farkv_mget(kv, get, 20), FARKV_ETOOLARGE);
+		ck_assert_msg(strstr(farkv_errdetail(), "item 8 of 20: "), "%s", farkv_errdetail());
+		ck_assert_int_eq(get[12].result, FARKV_ETOOLARGE);
+	}
 }
 END_TEST
 
@@ -458,6 +491,73 @@ START_TEST(scan_lists_the_keys_of_all_servers_once)
 	ck_assert_uint_eq(deleted, KEYS);
 	for (unsigned i = 0; i < KEYS; i++)
 		ck_assert_int_eq(farkv_exists(kv, keys[i], strlen(keys[i])), FARKV_ENOTFOUND);
+}
+END_TEST
+
+static uint64_t rotate(uint64_t v, unsigned bits)
+{
+	return v << bits | v >> (64 - bits);
+}
+
+/* The key of 8 bytes that XXH3 with this seed gives `hash`: its steps for that length, undone. */
+static void key_for(uint64_t seed, uint64_t hash, uint8_t key[8])
+{
+	const uint64_t prime = UINT64_C(0x9FB21C651E98DF25);
+	uint64_t inverse = prime, v, flip;
+
+	for (int i = 0; i < 6; i++)
+		inverse *= 2 - prime * inverse;
+	v = hash ^ hash >> 28 ^ hash >> 56;
+	v *= inverse;
+	v ^= (v >> 35) + 8;
+	v *= inverse;
+	for (int i = 0; i < 63; i++) /* to the power of 64 it is the identity */
+		v ^= rotate(v, 49) ^ rotate(v, 24);
+	seed ^= (uint64_t)__builtin_bswap32((uint32_t)seed) << 32;
+	flip = (XXH_readLE64(XXH3_kSecret + 8) ^ XXH_readLE64(XXH3_kSecret + 16)) - seed;
+	v = rotate(v ^ flip, 32);
+	memcpy(key, &v, 8);
+}
+
+/* Store up to `most` keys of server 0 with hashes from `hash` on, `step` apart; of `n` that are tried. */
+static unsigned store_hashes(uint64_t hash, uint64_t step, unsigned n, unsigned most)
+{
+	uint64_t seed = member(0)->conn.sb->hash_seed;
+	unsigned stored = 0;
+
+	for (; n > 0 && stored < most; n--, hash += step) {
+		uint8_t key[8];
+
+		key_for(seed, hash, key);
+		ck_assert_uint_eq(XXH3_64bits_withSeed(key, 8, seed), hash);
+		if (clustermap_owner(map, key, 8) != 0)
+			continue;
+		OK(farkv_put(kv, key, 8, "", 0));
+		stored++;
+	}
+	return stored;
+}
+
+/* Some 20 keys have hashes so close together that a cursor cannot stand between them; the first call
+ * of a scan has room for half of them. */
+START_TEST(scan_cuts_between_no_keys_that_share_a_position)
+{
+	const uint64_t middle = UINT64_C(5) << 60, step = (UINT64_C(1) << 51) + (UINT64_C(1) << 24);
+	unsigned together = store_hashes(middle, 1, 64, 64), before = FARKV_SCAN_MIN - together / 2;
+	unsigned stored, listed = 0;
+	uint64_t cursor = 0;
+
+	ck_assert_uint_gt(together, 3);
+	ck_assert_uint_eq(store_hashes(middle - step, -step, 1000, before), before);
+	stored = together + before + store_hashes(middle + step, step, 100, 100);
+	do {
+		const struct farkv_scan_item *items;
+		size_t n;
+
+		OK(farkv_scan(kv, &cursor, FARKV_SCAN_MIN, &items, &n));
+		listed += (unsigned)n;
+	} while (cursor);
+	ck_assert_uint_eq(listed, stored);
 }
 END_TEST
 
@@ -741,11 +841,13 @@ static Suite *suite(void)
 	tcase_add_test(t, mput_takes_values_that_an_mget_returned);
 	tcase_add_test(t, mget_takes_keys_that_an_mget_returned);
 	tcase_add_test(t, batches_over_all_servers_give_each_item_its_own_result);
+	tcase_add_test(t, a_batch_reports_its_first_failure_whichever_server_it_is_of);
 	tcase_add_test(t, mput_of_one_key_twice_leaves_the_later_value);
 	tcase_add_test(t, requests_for_all_servers_are_as_many_as_one_handle_takes);
 	tcase_add_test(t, event_fd_is_readable_while_a_server_has_something);
 	tcase_add_test(t, a_call_completes_the_requests_of_all_servers);
 	tcase_add_test(t, scan_lists_the_keys_of_all_servers_once);
+	tcase_add_test(t, scan_cuts_between_no_keys_that_share_a_position);
 	tcase_add_test(t, figures_are_sums_over_the_servers);
 	tcase_add_test(t, buffers_are_for_values_of_all_servers);
 	tcase_add_test(t, open_takes_any_server_that_answers);
