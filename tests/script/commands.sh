@@ -26,7 +26,7 @@ excepted() {
 # Changes to commands: no terminal for less, a socket of this test, no gnuplot or
 # LMDB if there is none.
 adapted() {
-	sed "s/| less\$/| cat/; s,/tmp/test.sock,$dir/test.sock,
+	sed "s/| less\$/| cat/; s,/tmp/\([a-z]*\)\.sock,$dir/\1.sock,g
 		$(command -v gnuplot >/dev/null || echo 's/ --plot [^ ]*//')
 		$("$KVBENCH" --help | grep -qw lmdb || echo 's/,lmdb//')"
 }
