@@ -44,8 +44,8 @@
  * By how much a writer by RDMA may be wrong about CLOCK: one step at most too early, and too late
  * by the age of its sample, if the server was stopped meanwhile.
  */
-#define SAMPLE_EARLY_MS REGION_CLOCK_STEP_MS
-#define SAMPLE_LATE_MS 1000u
+#define SAMPLE_EARLY_MS (REGION_CLOCK_STEP_MS + 2) /* and for rounding */
+#define SAMPLE_LATE_MS 1002u
 /* The server's grace period: shorter than many stops of a client. */
 #define GRACE_MS "20"
 
