@@ -150,7 +150,7 @@ void handle_pending(struct farkv *kv);
  */
 #define HANDLE_CLUSTER (-1)
 
-/** `err` of a handle of a cluster's server: the line names the server, if the error is the server's. */
+/** `err` of a handle of a cluster's server: have the line name the server, if the error is its own. */
 void handle_name_server(const struct farkv *kv, int err);
 
 /** The handle is NULL: FARKV_EINVAL with its line. */

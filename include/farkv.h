@@ -1027,10 +1027,10 @@ int farkv_fsck(struct farkv *kv, struct farkv_fsck *f) FARKV_MUST_CHECK;
  * that is no cluster has one. The caller sets `out->size`. FARKV_ENOTFOUND: there are no more;
  * FARKV_EINVAL. No cost; nothing is asked of the server.
  *
- * Texts and `handle` belong to `kv`, live until farkv_close() on it, and are for its thread. The handle
- * is for questions about that server: farkv_ping(), farkv_stats(), farkv_fsck(), farkv_counters(),
- * farkv_scan(). A key that is written by it belongs to another server perhaps, and is then not found
- * by `kv`.
+ * Texts and `handle` belong to `kv`, live until farkv_close() on it, and are for its thread. The
+ * handle is for questions about that server: farkv_ping(), farkv_stats(), farkv_fsck(),
+ * farkv_counters(), farkv_scan(). A key that is written by it may belong to another server, and is
+ * then not found by `kv`.
  */
 int farkv_server(struct farkv *kv, size_t i, struct farkv_server *out) FARKV_MUST_CHECK;
 

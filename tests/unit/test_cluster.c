@@ -186,7 +186,7 @@ START_TEST(every_call_for_one_key_finds_what_the_others_wrote)
 }
 END_TEST
 
-START_TEST(borrow_is_checked_by_the_handle_that_lent_it)
+START_TEST(borrow_is_checked_by_the_server_that_has_the_key)
 {
 	struct farkv_view view[4];
 
@@ -205,8 +205,8 @@ END_TEST
 /* ---- batches ------------------------------------------------------------------------------------ */
 
 /*
- * What an mget returned lies in the memory of all servers' handles, and is the next mput's values. It is
- * more than a handle keeps, so that one that gave it back too early has unmapped it.
+ * What an mget returned lies in the memory of all servers' handles, and is the next mput's values.
+ * It is more than a handle keeps, so that one that gave it back too early has unmapped it.
  */
 #define LARGE 600000u
 START_TEST(mput_takes_values_that_an_mget_returned)
@@ -454,7 +454,7 @@ START_TEST(a_call_completes_the_requests_of_all_servers)
 }
 END_TEST
 
-/* ---- all keys ------------------------------------------------------------------------------------ */
+/* ---- all keys ------------------------------------------------------------------------- */
 
 /* Each call by another handle in turn: the cursor is all that a scan needs. */
 static void scan_all(size_t max)
@@ -519,7 +519,7 @@ static void key_for(uint64_t seed, uint64_t hash, uint8_t key[8])
 	memcpy(key, &v, 8);
 }
 
-/* Store up to `most` keys of server 0 with hashes from `hash` on, `step` apart; of `n` that are tried. */
+/* Store `most` keys of server 0 with hashes from `hash` on, `step` apart, if `n` tries suffice. */
 static unsigned store_hashes(uint64_t hash, uint64_t step, unsigned n, unsigned most)
 {
 	uint64_t seed = member(0)->conn.sb->hash_seed;
@@ -618,7 +618,7 @@ START_TEST(buffers_are_for_values_of_all_servers)
 }
 END_TEST
 
-/* ---- addresses, maps ------------------------------------------------------------------------------- */
+/* ---- addresses, maps ------------------------------------------------------------------ */
 
 START_TEST(open_takes_any_server_that_answers)
 {
@@ -691,7 +691,7 @@ START_TEST(a_server_with_another_map_or_name_refuses_the_client)
 }
 END_TEST
 
-/* ---- a server is away -------------------------------------------------------------------------------- */
+/* ---- a server is away ----------------------------------------------------------------- */
 
 static void check_others_go_on(void)
 {
@@ -837,7 +837,7 @@ static Suite *suite(void)
 	tcase_set_timeout(t, 600);
 	tcase_add_test(t, put_and_get_go_to_the_server_of_the_key_and_to_no_other);
 	tcase_add_test(t, every_call_for_one_key_finds_what_the_others_wrote);
-	tcase_add_test(t, borrow_is_checked_by_the_handle_that_lent_it);
+	tcase_add_test(t, borrow_is_checked_by_the_server_that_has_the_key);
 	tcase_add_test(t, mput_takes_values_that_an_mget_returned);
 	tcase_add_test(t, mget_takes_keys_that_an_mget_returned);
 	tcase_add_test(t, batches_over_all_servers_give_each_item_its_own_result);
