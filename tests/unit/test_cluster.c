@@ -759,6 +759,8 @@ START_TEST(a_server_that_is_killed_takes_only_its_keys_with_it)
 	store_all();
 	b = key_of(1);
 	(void)real_server_end(&srv[1], SIGKILL);
+	while (farkv_get(kv, b, strlen(b), &v) == 0)
+		; /* until the control thread has seen it */
 	check_others_go_on();
 	check_batch_of_others();
 	check_requests_of_others();
