@@ -34,6 +34,16 @@ static const struct opt opts[] = {
 	 .metavar = "SIZE", .deflt = "1g", .unit = MIB, .min = MIB,
 	 .max = UINT64_C(511) << 30,
 	 .help = "Memory for keys, values and index; a bare number counts MiB."},
+	{.name = "memory-file", .letter = 'M', .type = OPT_STR, .offset = OFF(memory_file),
+	 .metavar = "PATH", .flags = OPT_PATH,
+	 .help = "Keep the store in PATH, PATH.data and PATH.sessions, on a tmpfs such as "
+		 "/dev/shm, and take over what a server before left there, however it ended. "
+		 "The sizes of the store found there count."},
+	{.name = "verify", .type = OPT_BOOL, .offset = OFF(verify),
+	 .help = "With --memory-file: verify every value before serving."},
+	{.name = "replace", .type = OPT_BOOL, .offset = OFF(replace), .flags = OPT_NO_FILE,
+	 .help = "With --memory-file: if another kvserver has the store ask it to end, and take "
+		 "over."},
 	{.name = "socket", .letter = 's', .type = OPT_STR, .offset = OFF(socket),
 	 .metavar = "PATH", .flags = OPT_PATH,
 	 .help = "Socket to listen at. Without this option: "

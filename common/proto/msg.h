@@ -106,7 +106,8 @@ enum msg_reason {
 
 /** WELCOME: aligned 8-byte READs of this region never tear. */
 #define MSG_WELCOME_READ8_ATOMIC 1u
-#define MSG_WELCOME_FLAGS MSG_WELCOME_READ8_ATOMIC /* all known flags */
+#define MSG_WELCOME_OUTLIVES 2u /* the region outlives this server: another may adopt it */
+#define MSG_WELCOME_FLAGS (MSG_WELCOME_READ8_ATOMIC | MSG_WELCOME_OUTLIVES) /* all known flags */
 
 enum msg_hint_status {
 	MSG_HINT_DONE,    /* read the directory again */

@@ -2,9 +2,9 @@
 /**
  * layout.h - the region format: every word and structure in a region.
  *
- *   0            512 576     4096                                     meta_bytes
- *   | superblock | D | CLOCK | directory arrays | sessions | page map | data: pages of 32 KiB |
- *   |<------------------------- meta area ------------------------->| subtables, segments |
+ *   0            512 576   640     4096                               meta_bytes
+ *   | superblock | D | CLOCK | state | directory arrays | sessions | page map | data: pages |
+ *   |<---------------------------- meta area ------------------------------>| of 32 KiB   |
  *
  * Only the server writes the meta area; clients map it read-only. The data area is an
  * array of pages. A page is a subtable of the index or part of a segment, a run of
@@ -345,7 +345,8 @@ static_assert(sizeof(struct session_entry) == 16, "session entry: size");
  *
  * Written once by the server before the region is published; constant.
  * `checksum` is hash_image() over the bytes before it.
- * D lies at REGION_D_OFF and CLOCK at REGION_CLOCK_OFF, each on a line of its own.
+ * D lies at REGION_D_OFF, CLOCK at REGION_CLOCK_OFF and the server's state at
+ * REGION_STATE_OFF, each on a line of its own.
  */
 struct superblock {
 	uint64_t magic;          /* REGION_MAGIC */
@@ -383,7 +384,33 @@ static_assert(offsetof(struct superblock, checksum) == 136, "superblock");
 
 #define REGION_D_OFF 512u     /* offset of D */
 #define REGION_CLOCK_OFF 576u /* offset of CLOCK */
+#define REGION_STATE_OFF 640u /* offset of struct region_state */
 #define REGION_DIR_OFF 4096u  /* directory arrays: from here to session_table_off */
+
+/* ---- state of the server ---------------------------------------------------
+ *
+ * What a later server needs and cannot conclude from page map and slots. Writer: the
+ * server. Clients need not read it.
+ *
+ * `redo` is the publication in progress: to store its entries again changes nothing. It
+ * is set before the first of them is stored, `old` last, and cleared, `old` first, after
+ * the last one.
+ */
+struct region_redo {
+	uint64_t old;      /* entry of the subtable that is replaced; 0: none is */
+	uint64_t hash;     /* first of its range */
+	uint64_t fresh[2]; /* entries of the new ones; [1] is 0 after a compaction */
+};
+
+struct region_state {
+	uint32_t last_id;    /* last session number or version prefix; set before it is told */
+	uint32_t last_gen;   /* last generation of a subtable */
+	uint64_t start_time; /* of the server's process, as in the session table */
+	uint32_t pid;        /* of the latest server; 0: none yet */
+	uint32_t reserved[3]; /* 0 */
+	struct region_redo redo;
+};
+static_assert(sizeof(struct region_state) == 64, "region state: one line");
 
 /*
  * CLOCK, a u64: region time, milliseconds since the region was created. Writer: the server.

@@ -436,6 +436,16 @@ static bool carry(struct migration *m, unsigned s, uint64_t w)
 		     w);
 }
 
+/* From here on a later server finishes the publication (region_redo()). */
+static void announce(struct migration *m)
+{
+	region_redo_set(m->r, &(struct region_redo){
+				      .old = m->old_entry,
+				      .hash = m->result.hash,
+				      .fresh = {m->entry[0],
+						m->result.kind == MIGRATE_SPLIT ? m->entry[1] : 0}});
+}
+
 static void build(struct migration *m)
 {
 	struct migrate_result *res = &m->result;
@@ -465,27 +475,12 @@ static void build(struct migration *m)
 	}
 	/* The remaining slots never stopped changing: their content is lost. */
 	res->damaged += SUBTABLE_SLOTS - m->n_frozen;
+	announce(m);
 	m->phase = PUBLISH;
 	m->at = 0;
 }
 
 /* ---- publish ----------------------------------------------------------------------- */
-
-static void directory_double(struct migration *m)
-{
-	struct region *r = m->r;
-	const uint64_t *from = region_dir(r);
-	uint64_t *d = (uint64_t *)(void *)(r->meta + REGION_D_OFF);
-	uint64_t n = UINT64_C(1) << r->depth;
-	uint64_t *to;
-
-	r->depth++;
-	to = region_dir(r);
-	for (uint64_t i = 0; i < n; i++)
-		to[2 * i] = to[2 * i + 1] = from[i];
-	atom_store_publish(d, dirword_pack(region_dir_off(r->depth), r->depth));
-	m->result.doubled = true;
-}
 
 /* Publish one entry; false after the last. */
 static bool publish(struct migration *m)
@@ -495,7 +490,8 @@ static bool publish(struct migration *m)
 	unsigned half;
 
 	if (halves == 2 && old_depth(m) == m->r->depth) {
-		directory_double(m);
+		region_dir_double(m->r);
+		m->result.doubled = true;
 		return true;
 	}
 	first = half_at(m, 0, &n);
@@ -512,6 +508,7 @@ static void retire(struct migration *m)
 	uint64_t now = clock_now_ns();
 	struct migrate_result *res = &m->result;
 
+	region_redo_clear(m->r);
 	res->frozen_ns = now - m->freeze_ns;
 	/* Uses our copies: a misbehaving client may have changed the old slots since. */
 	for (unsigned s = 0; res->dead && s < SUBTABLE_SLOTS; s++)

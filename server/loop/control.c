@@ -12,6 +12,7 @@
 #include "common/base/log.h"
 #include "common/base/util.h"
 #include "common/rdma/verbs.h"
+#include "server/index/adopt.h"
 
 #include "barrier.h"
 #include "conn_rdma.h"
@@ -21,6 +22,7 @@
 #include "fsck.h"
 #include "grants.h"
 #include "grow.h"
+#include "inherit.h"
 #include "rekey.h"
 #include "returns.h"
 #include "session.h"
@@ -171,13 +173,6 @@ static void modules_fini(struct control *c)
 			(*m)->fini(c);
 }
 
-/*
- * Versions begin with the session's number. A client may remember a version of a store that is
- * gone, so a restarted store begins with other numbers. This mask keeps versions below 2^53,
- * which every JSON reader represents exactly, for a million sessions.
- */
-#define FIRST_ID_MASK 0xFFFFFu
-
 int control_new(const struct control_config *cfg, struct region *region,
 		struct control **out)
 {
@@ -188,7 +183,6 @@ int control_new(const struct control_config *cfg, struct region *region,
 		return out_of_memory();
 	c->cfg = *cfg;
 	c->region = region;
-	c->next_id = (uint32_t)region->sb.region_id[0] & FIRST_ID_MASK;
 	c->modules = modules;
 	TAILQ_INIT(&c->sessions);
 	signal(SIGPIPE, SIG_IGN);
@@ -197,8 +191,12 @@ int control_new(const struct control_config *cfg, struct region *region,
 	err = c->slab ? events_init(c) : out_of_memory();
 	if (!err)
 		err = ports_open(c);
+	if (!err && region->found)
+		err = adopt_region(region, c->slab, cfg->verify);
 	if (!err)
 		err = modules_init(c);
+	if (!err && region->found && !inherit_sessions(c))
+		err = out_of_memory();
 	if (err) {
 		control_free(c);
 		return err;

@@ -23,6 +23,7 @@ struct control_config {
 	bool keys_on_socket;        /* socket clients need a key, too */
 	const struct clustermap *map; /* of the cluster; NULL: in none */
 	uint32_t server;              /* which of its servers this is */
+	bool verify; /* verify every block of a region that is adopted */
 };
 
 #endif

@@ -3,6 +3,7 @@
 
 #include "core.h"
 
+#include "common/base/atomic.h"
 #include "common/base/clock.h"
 #include "common/base/log.h"
 
@@ -71,8 +72,11 @@ bool core_note_due(struct control *c)
 
 bool core_next_id(struct control *c, uint32_t *id_out)
 {
-	if (c->next_id == UINT32_MAX)
+	struct region_state *st = region_state(c->region);
+
+	if (st->last_id == UINT32_MAX)
 		return false;
-	*id_out = ++c->next_id;
+	atom_store_publish(&st->last_id, st->last_id + 1);
+	*id_out = st->last_id;
 	return true;
 }

@@ -64,8 +64,8 @@ struct control {
 	const struct loop_module *const *modules; /* in the order of their calls; NULL at the end */
 	struct session_list sessions;
 	uint32_t n_connections;
-	uint32_t next_id; /* for sessions and version prefixes */
 	struct lingering lingering;
+	uint64_t inherit_until_ns; /* see inherit_expects(); 0: the region was not adopted */
 	uint64_t drain_until; /* 0: serving */
 	bool failed;
 	struct rate_limit complaints, notes; /* of log lines */
@@ -121,7 +121,7 @@ bool core_note_due(struct control *c);
  * later. */
 bool core_tell_dropped(struct control *c, uint64_t now);
 
-/** A number that no session and no prefix has had; false when all are used up. */
+/** A number that no session and no prefix of this region has had; false when all are used up. */
 bool core_next_id(struct control *c, uint32_t *id_out);
 
 #endif

@@ -79,9 +79,19 @@ static void on_tick(evutil_socket_t fd, short what, void *arg)
 	work_start(&e->c->work, &e->work);
 }
 
-bool expire_on_start(struct session *s, const struct msg *m)
+/* From region time `ms` on. */
+static void clock_start(struct expire *e, uint64_t ms)
 {
 	static const struct timeval every = {.tv_usec = REGION_CLOCK_TICK_MS * 1000};
+
+	e->ticked_ns = clock_now_ns();
+	e->time_ns = UTIL_MAX(ms, UINT64_C(1)) * NS_PER_MS;
+	clock_write(e);
+	event_add(e->tick, &every);
+}
+
+bool expire_on_start(struct session *s, const struct msg *m)
+{
 	struct expire *e = s->control->expire;
 
 	(void)m;
@@ -90,12 +100,8 @@ bool expire_on_start(struct session *s, const struct msg *m)
 			       "a read-only session asked for the region's clock");
 		return false;
 	}
-	if (e->ticked_ns)
-		return true;
-	e->ticked_ns = clock_now_ns();
-	e->time_ns = UTIL_MAX(e->ticked_ns - e->created_ns, NS_PER_MS);
-	clock_write(e);
-	event_add(e->tick, &every);
+	if (!e->ticked_ns)
+		clock_start(e, (clock_now_ns() - e->created_ns) / NS_PER_MS);
 	return true;
 }
 
@@ -188,7 +194,12 @@ static bool init(struct control *c)
 	e->work = (struct work){.step = on_work, .arg = e};
 	e->tick = event_new(c->base, -1, EV_PERSIST, on_tick, e);
 	e->reaper = reaper_new(c->region, grow_lane(c));
-	return e->tick && e->reaper;
+	if (!e->tick || !e->reaper)
+		return false;
+	/* Another server's clients rely on it: it goes on where it stood. */
+	if (region_clock(c->region))
+		clock_start(e, region_clock(c->region));
+	return true;
 }
 
 static void fini(struct control *c)

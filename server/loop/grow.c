@@ -12,6 +12,7 @@
 #include "common/base/util.h"
 #include "common/rdma/verbs.h"
 #include "common/xport/xport.h"
+#include "server/index/adopt.h"
 #include "server/index/migrate.h"
 
 #include "barrier.h"
@@ -69,6 +70,7 @@ struct grow {
 	uint64_t short_ns;  /* since when pages are awaited; 0: they are not */
 	uint64_t asked_ns;  /* when a client last asked for them */
 	bool no_space;      /* pages were awaited, none came */
+	bool frozen_left;   /* an adopted region may have subtables whose migration stopped */
 
 	struct region_walk search; /* for tombstones */
 	struct region_walk search_at; /* the subtable that the search returned last */
@@ -174,6 +176,27 @@ static void enqueue(struct grow *g, uint64_t page, enum queued as)
 static bool any_queued(const struct grow *g)
 {
 	return g->urgent.n || g->early.n || g->sparse.n;
+}
+
+/*
+ * Finish the migrations that another server began: writers wait for them. A compaction always
+ * succeeds if there is a page; if not, the next barrier frees those that it had taken.
+ */
+static void finish_frozen(struct grow *g)
+{
+	struct region_walk w = {0};
+	uint64_t entry, hash;
+
+	if (!g->frozen_left)
+		return;
+	g->frozen_left = false;
+	while (region_walk_next(g->c->region, &w, &entry, &hash))
+		if (adopt_is_frozen(g->c->region, entry)) {
+			g->frozen_left = true;
+			enqueue(g, entry_page(entry), QUEUED_SPARSE);
+		}
+	if (g->frozen_left)
+		work_start(&g->c->work, &g->work);
 }
 
 /* The next page that still needs work, and how it was queued; 0: there is none. */
@@ -531,6 +554,7 @@ static void memory_freed(struct control *c)
 	g->barriers = c->barrier->passed;
 	g->short_ns = 0;
 	g->stalled = false;
+	finish_frozen(g);
 	if (g->searching || any_queued(g))
 		work_start(&c->work, &g->work);
 }
@@ -614,6 +638,8 @@ static bool init(struct control *c)
 	while (region_walk_next(c->region, &w, &entry, &hash))
 		g->prefix[entry_page(entry) - g->first] =
 			(uint32_t)(hash >> 32);
+	g->frozen_left = c->region->found;
+	finish_frozen(g);
 	return true;
 }
 

@@ -9,6 +9,11 @@
  * exec(2), in whatever PID namespace, and before it closes the socket. Its page holds what the
  * session counts (common/proto/hits.h).
  *
+ * A region that outlives its server has its tethers in files, named by the session's number, so that
+ * the next server can ask. There the server locks (flock(2)) the open file that it sends, and closes
+ * its own descriptor of it. The client's mapping keeps that open file, and with it the lock, until
+ * the last mapping and descriptor are gone: then another lock can be had.
+ *
  * A memfd can be sealed against writing unless it is mapped: so the server asks by sealing
  * it (memfd_create(2), F_SEAL_WRITE). A client that has tampered with the seals is not
  * waited for: a reader harms only itself, and a writer could damage everything anyway.
@@ -29,6 +34,8 @@ struct session_entry;
 struct tether {
 	struct tether *next; /* in struct lingering */
 	int fd;              /* -1 until tether_make() */
+	int client_fd;       /* to be sent with WELCOME, then tether_sent(); may be `fd` */
+	int dir_fd;          /* folder of the file, which outlives the server; -1: a memfd */
 	uint32_t id;         /* of the session */
 	pid_t pid;           /* of its process; 0: in another PID namespace */
 	struct session_entry *entry; /* in the session table; may be NULL */
@@ -41,8 +48,12 @@ struct tether {
  */
 struct tether *tether_new(void);
 
-/** Make the file that is sent with WELCOME. 0 or an errno. */
+/** Make the file that is sent with WELCOME; `id` and `dir_fd` are set. 0 or an errno. */
 int tether_make(struct tether *t);
+/** Open the file that another server made for session `id` in `dir_fd`. False: there is none. */
+bool tether_open(struct tether *t);
+/** WELCOME has been sent, or will not be. */
+void tether_sent(struct tether *t);
 
 /** What the session has counted, by its own account. One system call, 0.3 us. */
 struct hits tether_hits(const struct tether *t);
@@ -53,8 +64,10 @@ struct hits tether_hits(const struct tether *t);
  */
 bool tether_is_loose(struct tether *t);
 
-/** NULL is allowed. */
+/** Close it; a later server can open it again. NULL is allowed. */
 void tether_free(struct tether *t);
+/** The same, for a session that can do nothing any more: remove the file, too. */
+void tether_remove(struct tether *t);
 
 /** Lingering sessions: they ended without BYE, and their tether is still mapped. */
 struct lingering {

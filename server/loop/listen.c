@@ -171,8 +171,7 @@ int listen_open(const char *path, unsigned mode, struct listen_socket *l_out)
 	l.fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	if (l.fd >= 0 && fchmod(l.fd, mode) == 0)
 		bound = bind(l.fd, (struct sockaddr *)&a, sizeof(a)) == 0;
-	if (!bound || chmod(path, mode) || listen(l.fd, BACKLOG) ||
-	    lstat(path, &st)) {
+	if (!bound || chmod(path, mode) || lstat(path, &st)) {
 		err_set_errno(err, errno, "cannot listen at %s", path);
 		goto err_close;
 	}
@@ -189,6 +188,13 @@ err_close:
 err_unlock:
 	lock_release(path, l.lock_fd);
 	return err;
+}
+
+int listen_begin(const struct listen_socket *l)
+{
+	if (listen(l->fd, BACKLOG) == 0)
+		return 0;
+	return err_set_errno(FARKV_ESYS, errno, "cannot listen at %s", l->path);
 }
 
 void listen_close(struct listen_socket *l)

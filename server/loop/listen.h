@@ -6,7 +6,7 @@
 #include <sys/types.h>
 
 struct listen_socket {
-	int fd;      /* SOCK_SEQPACKET, listening, non-blocking */
+	int fd;      /* SOCK_SEQPACKET, non-blocking */
 	int lock_fd; /* PATH.lock, held by flock(2) while the server lives */
 	char path[108];
 	dev_t dev;   /* of the socket's file */
@@ -14,11 +14,14 @@ struct listen_socket {
 };
 
 /**
- * Listen at `path` with file mode `mode`; a missing parent folder is made, a stale socket is
+ * Take the address `path` with file mode `mode`; clients are refused until listen_begin(). a missing parent folder is made, a stale socket is
  * replaced. FARKV_EREFUSED if another server listens there, FARKV_EINVAL if the path is too
  * long or another kind of file is there, FARKV_ESYS; each with a detail.
  */
 int listen_open(const char *path, unsigned mode, struct listen_socket *l_out);
+
+/** Let clients connect. 0 or FARKV_ESYS with a detail. */
+int listen_begin(const struct listen_socket *l);
 
 /** Stop listening, remove the socket and the lock file if they are still ours: another server
  * may have taken the path. */

@@ -27,6 +27,7 @@
 #include "listen.h"
 #include "server/memory/memlimit.h"
 #include "server/memory/region.h"
+#include "server/memory/region_file.h"
 #include "transport.h"
 
 /* "shm://", each byte of a path as %XX, and a NUL. */
@@ -44,6 +45,8 @@ struct serving {
 	char uri[URI_MAX]; /* of the socket; empty without one */
 	struct listen_socket socket;
 	bool socket_open;
+	struct region_file file;
+	bool file_open;
 	struct verbs_claim *claim; /* of the RDMA address, until the device listens */
 	struct region region;
 	bool region_open;
@@ -181,6 +184,12 @@ static int check(struct serving *s)
 		err_set(FARKV_EINVAL, "--keys and --no-auth exclude each other");
 		return EXIT_USAGE;
 	}
+	if ((cfg->verify || cfg->replace) && !cfg->memory_file) {
+		err_set(FARKV_EINVAL, "%s: there is no region to take over; give "
+				      "--memory-file PATH",
+			cfg->verify ? "verify" : "replace");
+		return EXIT_USAGE;
+	}
 	if (cfg->keys && keyfile_load(cfg->keys, &s->keys))
 		return EXIT_CONFIG;
 	return check_cluster(s);
@@ -232,6 +241,19 @@ static int open_socket(struct serving *s)
 	if (listen_open(s->path, cfg->socket_mode, &s->socket))
 		return EXIT_RUN;
 	s->socket_open = true;
+	return 0;
+}
+
+/* Before the socket: with --replace another server has that, too. */
+static int open_file(struct serving *s)
+{
+	const struct server_config *cfg = s->cfg;
+
+	if (!cfg->memory_file)
+		return 0;
+	if (region_file_open(cfg->memory_file, cfg->replace, &s->file))
+		return EXIT_RUN;
+	s->file_open = true;
 	return 0;
 }
 
@@ -297,6 +319,7 @@ static int open_control(struct serving *s)
 		.keys_on_socket = cfg->keys_on_socket || !s->plan.rdma,
 		.map = s->map,
 		.server = s->server,
+		.verify = cfg->verify,
 	};
 
 	if (control_new(&cc, &s->region, &s->control) == 0)
@@ -372,7 +395,8 @@ static void announce(const struct serving *s)
 	snprintf(line, sizeof(line),
 		 "kvserver: serving %s at %s%s%s (pid %ld); try: kvcli %s-u %s "
 		 "ping\n",
-		 util_format_size(cfg->memory, size, sizeof(size)),
+		 util_format_size(s->region.sb.region_bytes - s->region.sb.meta_bytes, size,
+				  sizeof(size)),
 		 rdma ? rdma : uri, rdma && *uri ? " and " : "",
 		 rdma ? uri : "", (long)getpid(),
 		 s->keys ? key_options(s, options, sizeof(options)) : "",
@@ -394,6 +418,9 @@ static int open_all(struct serving *s)
 	raise_file_limit(s->cfg->max_sessions);
 	/* A file size limit below the region's size: report an error instead of ending. */
 	signal(SIGXFSZ, SIG_IGN);
+	code = open_file(s);
+	if (code)
+		return code;
 	/* Before memory is taken: the kernel might kill a server that already serves there. */
 	if (s->plan.socket)
 		code = open_socket(s);
@@ -405,11 +432,16 @@ static int open_all(struct serving *s)
 	if (s->plan.rdma && rc.pages == PAGES_AHEAD)
 		rc.pages = PAGES_NEVER;
 	rc.pinned = s->plan.rdma;
-	warn_of_memory(s->cfg, rc.pinned);
+	rc.file = s->file_open ? &s->file : NULL;
+	if (!s->file_open || !s->file.found)
+		warn_of_memory(s->cfg, rc.pinned);
 	if (region_create(&rc, &s->region))
 		return EXIT_RUN;
 	s->region_open = true;
-	return open_control(s);
+	code = open_control(s);
+	if (!code && s->socket_open && listen_begin(&s->socket))
+		code = EXIT_RUN;
+	return code;
 }
 
 /*
@@ -449,6 +481,9 @@ int serve(const struct server_config *cfg)
 		region_destroy(&s.region);
 	if (s.socket_open)
 		listen_close(&s.socket);
+	/* Last: a server that waits for it takes the socket, too. */
+	if (s.file_open)
+		region_file_close(&s.file);
 	keyfile_free(s.keys);
 	free(s.map);
 	return code;

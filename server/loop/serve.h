@@ -16,10 +16,10 @@ struct server_config {
 	uint64_t max_sessions, drain_ms, ready_fd;
 	uint64_t ack_timeout, tos, control_buffers;
 	char *socket, *config, *listen, *device, *keys;
-	char *cluster_map, *node_name;
+	char *memory_file, *cluster_map, *node_name;
 	unsigned socket_mode, verbose;
 	int hugepages, transport;
-	bool keys_on_socket, no_auth;
+	bool keys_on_socket, no_auth, verify, replace;
 	bool quiet, check_config, version, help, print_man;
 };
 

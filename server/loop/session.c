@@ -105,8 +105,8 @@ static void session_free(struct session *s)
 	while (!STAILQ_EMPTY(&s->out))
 		drop_first(s);
 	s->port->close(s->conn);
-	tether_free(s->tether);
 	roster_clear(s->entry);
+	tether_remove(s->tether);
 	free(s);
 }
 

@@ -15,6 +15,7 @@
 
 #include "barrier.h"
 #include "core.h"
+#include "inherit.h"
 #include "session.h"
 
 /* Sessions often die together: a sweep starts this long after the first death. */
@@ -739,8 +740,10 @@ bool sweep_hurry(struct control *c)
 
 	if (sweep_is_on(w))
 		return true;
-	if (!sweep_is_due(w) || !lingering_gone(&c->lingering) || w->retry_ns)
+	if (!sweep_is_due(w) || w->retry_ns)
 		return false;
+	if (!lingering_gone(&c->lingering))
+		return inherit_expects(c);
 	w->not_before_ns = 0;
 	w->first_death_ns = 0;
 	sweep_schedule(c);

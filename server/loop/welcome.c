@@ -55,7 +55,7 @@ static bool wants_credentials(const struct session *s)
 
 static void areas_of_socket(const struct superblock *sb, struct msg *w)
 {
-	w->welcome.flags = MSG_WELCOME_READ8_ATOMIC;
+	w->welcome.flags |= MSG_WELCOME_READ8_ATOMIC;
 	w->welcome.areas[0].bytes = sb->meta_bytes;
 	w->welcome.areas[1].off = sb->meta_bytes;
 	w->welcome.areas[1].bytes = sb->region_bytes - sb->meta_bytes;
@@ -67,7 +67,7 @@ static void areas_of_card(struct verbs_server *vs, bool readonly, struct msg *w)
 
 	xport_verbs->server_areas(vs, readonly, areas);
 	if (xport_verbs->server_read8_atomic(vs))
-		w->welcome.flags = MSG_WELCOME_READ8_ATOMIC;
+		w->welcome.flags |= MSG_WELCOME_READ8_ATOMIC;
 	for (unsigned i = 0; i < 2; i++)
 		w->welcome.areas[i] = (struct msg_area){
 			.off = areas[i].off,
@@ -90,6 +90,8 @@ static void fill(struct session *s, struct msg *w)
 	w->welcome.meta_bytes = sb->meta_bytes;
 	w->welcome.grace_ns = sb->grace_ns;
 	w->welcome.n_areas = 2;
+	if (c->region->sessions_fd >= 0)
+		w->welcome.flags |= MSG_WELCOME_OUTLIVES;
 	memcpy(w->welcome.token, s->token, sizeof(s->token));
 	if (s->port->remote) {
 		areas_of_card(c->verbs, s->readonly, w);
@@ -119,15 +121,19 @@ static bool words_may_recur(const struct control *c, uint32_t id)
 	return true;
 }
 
+void welcome_note_ended(struct control *c, uint32_t id)
+{
+	struct welcome *w = c->welcome;
+
+	w->ended[w->n_ended++ % ENDED_KEPT] = (struct ended_session){
+		.id = id, .barriers = c->barrier->passed};
+}
+
 static void session_ended(struct session *s)
 {
-	struct welcome *w = s->control->welcome;
-
 	/* A session that said BYE is not replaced. */
-	if (!s->welcomed || (s->left && !s->port->remote))
-		return;
-	w->ended[w->n_ended++ % ENDED_KEPT] = (struct ended_session){
-		.id = s->id, .barriers = s->control->barrier->passed};
+	if (s->welcomed && !(s->left && !s->port->remote))
+		welcome_note_ended(s->control, s->id);
 }
 
 /* True if it replaces another session of this store. */
@@ -208,6 +214,10 @@ static bool prepare(struct session *s, struct msg *w)
 			       "their processes live on");
 		return false;
 	}
+	if (s->tether) {
+		s->tether->id = s->id;
+		s->tether->dir_fd = c->region->sessions_fd;
+	}
 	errnum = s->tether ? tether_make(s->tether) : 0;
 	if (errnum) {
 		session_refuse(s, MSG_REASON_FULL,
@@ -224,9 +234,12 @@ static bool send_welcome(struct session *s, const struct msg *w)
 {
 	const struct region *r = s->control->region;
 	int fds[3] = {r->meta_ro_fd, s->readonly ? r->data_ro_fd : r->data_fd,
-		      s->tether ? s->tether->fd : -1};
+		      s->tether ? s->tether->client_fd : -1};
+	bool sent = session_send(s, w, NULL, fds, s->port->remote ? 0 : 3);
 
-	if (session_send(s, w, NULL, fds, s->port->remote ? 0 : 3))
+	if (s->tether)
+		tether_sent(s->tether);
+	if (sent)
 		return true;
 	/* The client got no descriptors: nothing to wait for. */
 	s->left = true;
@@ -256,7 +269,11 @@ static bool welcome(struct session *s, bool readonly,
 
 		auth_server_tag(key, &in, w.welcome.tag);
 	}
-	s->entry = roster_enter(c->region, s->id, s->pid);
+	s->entry = roster_enter(c->region, s->id, s->port->remote ? 0 : s->pid);
+	if (!s->entry && c->region->sessions_fd >= 0) {
+		session_refuse(s, MSG_REASON_FULL, "the region's session table is full");
+		return false;
+	}
 	/* It takes part in barriers before it can hold a reference (I5). */
 	s->welcomed = true;
 	c->counts.sessions++;

@@ -5,6 +5,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 struct control;
 struct loop_module;
@@ -13,6 +14,9 @@ struct session;
 
 /** Remembers remote sessions that ended; ends connections that do not say HELLO in time. */
 extern const struct loop_module welcome_module;
+
+/** Session `id` ended just now, or with the server before: no barrier has passed since. */
+void welcome_note_ended(struct control *c, uint32_t id);
 
 /** A connection was made: add its session. May end it at once. */
 void welcome_begin(struct session *s);

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/base/atomic.h"
 #include "common/base/err.h"
 #include "common/region/layout.h"
 
@@ -87,12 +88,86 @@ void heap_map_segment(struct heap *h, uint64_t page, uint64_t n, uint8_t cls)
 	for (uint64_t i = 1; h->map && i < n; i++)
 		h->map[at + i] = page_pack(PAGE_IS_LATER, 0, cls);
 	if (h->map)
-		h->map[at] = page_pack(PAGE_IS_SEGMENT, (uint32_t)n, cls);
+		atom_store_publish(&h->map[at], page_pack(PAGE_IS_SEGMENT, (uint32_t)n, cls));
+}
+
+/* The first entry goes first: later ones without it are free (heap_restore()). */
+static void map_clear(struct heap *h, uint64_t at, uint64_t n)
+{
+	atom_store_publish(&h->map[at], 0);
+	atom_compiler_barrier();
+	memset(&h->map[at], 0, n * sizeof(h->map[0]));
 }
 
 bool heap_map_is(const struct heap *h, uint64_t page, uint32_t entry)
 {
 	return !h->map || h->map[page - h->first] == entry;
+}
+
+uint32_t heap_map_at(const struct heap *h, uint64_t page)
+{
+	return h->map[page - h->first];
+}
+
+/* ---- another server's page map -------------------------------------------------- */
+
+static bool segment_entry_ok(uint32_t p, uint64_t left)
+{
+	uint64_t n = page_count(p);
+
+	return n > 0 && n <= left && page_class(p) < CLASS_COUNT &&
+	       class_bytes(page_class(p)) <= n * PAGE_BYTES;
+}
+
+/* Pages of the unit that begins at `i`; 0 with a detail if the entries cannot be. */
+static uint64_t restore_unit(struct heap *h, uint64_t i)
+{
+	uint32_t p = h->map[i];
+	uint64_t n = 1;
+
+	switch (page_kind(p)) {
+	case PAGE_IS_FREE:
+		if (p == 0)
+			return 1;
+		break;
+	case PAGE_IS_LATER: /* of a segment that was just being made or freed */
+		h->map[i] = 0;
+		return 1;
+	case PAGE_IS_SUBTABLE:
+		if (p != page_pack(PAGE_IS_SUBTABLE, 0, 0))
+			break;
+		memset(&h->taken[i], PAGE_TAKEN, 1);
+		h->high = h->high ? h->high : h->count - i;
+		return 1;
+	case PAGE_IS_SEGMENT:
+		if (!segment_entry_ok(p, h->count - i))
+			break;
+		while (n < page_count(p) &&
+		       h->map[i + n] == page_pack(PAGE_IS_LATER, 0, page_class(p)))
+			n++;
+		if (n < page_count(p))
+			break;
+		memset(&h->taken[i], PAGE_TAKEN, n);
+		h->low = i + n;
+		return n;
+	}
+	err_set(FARKV_EFORMAT,
+		"region: the page map is damaged: entry of page %" PRIu64 " is 0x%08" PRIx32,
+		h->first + i, p);
+	return 0;
+}
+
+int heap_restore(struct heap *h)
+{
+	for (uint64_t i = 0, n; i < h->count; i += n) {
+		n = restore_unit(h, i);
+		if (!n)
+			return FARKV_EFORMAT;
+		h->used += h->taken[i] ? n : 0;
+	}
+	h->backed_low = h->low;
+	h->backed_high = h->high;
+	return 0;
 }
 
 bool heap_audit(const struct heap *h)
@@ -263,7 +338,7 @@ void heap_give(struct heap *h, uint64_t page, uint64_t n)
 	assert(at < h->count && n <= h->count - at);
 	memset(&h->taken[at], PAGE_FREE, n);
 	if (h->map)
-		memset(&h->map[at], 0, n * sizeof(h->map[0]));
+		map_clear(h, at, n);
 	h->used -= n;
 	h->no_run = 0;
 	if (at < h->lowest)

@@ -220,3 +220,17 @@ int pages_create(uint64_t bytes, enum pages_want want, struct pages *out)
 	return err_set(want == PAGES_ALWAYS ? FARKV_ENOTSUP : FARKV_ESYS,
 		       "no memory of the kind asked for: %s", tried);
 }
+
+int pages_of_file(int fd, uint64_t bytes, struct pages *out)
+{
+	struct pages p = {.fd = fd, .map = hugepage_map(fd, bytes)};
+	int errnum = errno;
+
+	if (p.map == MAP_FAILED) {
+		close(fd);
+		return err_set_errno(FARKV_ESYS, errnum, "cannot map the region's file");
+	}
+	snprintf(p.note, sizeof(p.note), "of the memory file");
+	*out = p;
+	return 0;
+}

@@ -32,4 +32,7 @@ struct pages {
  */
 int pages_create(uint64_t bytes, enum pages_want want, struct pages *out);
 
+/** Map the file `fd` of at least `bytes` instead. 0, or FARKV_ESYS: then `fd` is closed. */
+int pages_of_file(int fd, uint64_t bytes, struct pages *out);
+
 #endif

@@ -14,11 +14,21 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "common/base/atomic.h"
 #include "common/base/err.h"
+#include "common/base/proc.h"
 #include "common/base/util.h"
 #include "memlimit.h"
 #include "prefault.h"
+#include "region_file.h"
 #include "reserve.h"
+
+/*
+ * Versions begin with the session's number. A client may remember a version of a store that is
+ * gone, so another store begins with other numbers. This mask keeps versions below 2^53,
+ * which every JSON reader represents exactly, for a million sessions.
+ */
+#define FIRST_ID_MASK 0xFFFFFu
 
 /*
  * Directory arrays double, and each has its own place: 2^(d+1) entries in all. A region
@@ -35,20 +45,40 @@ static uint64_t meta_size(uint64_t pages, uint32_t sessions)
 			     META_ALIGN);
 }
 
-static int sealed_meta(struct region *r, uint64_t bytes)
+static int meta_map(struct region *r)
 {
+	void *p = mmap(NULL, r->sb.meta_bytes, PROT_READ | PROT_WRITE,
+		       MAP_SHARED | MAP_NORESERVE, r->meta_fd, 0);
+
+	if (p == MAP_FAILED)
+		return err_set_errno(FARKV_ESYS, errno,
+				     "cannot map the region's metadata");
+	r->meta = p;
+	return 0;
+}
+
+static int meta_file(struct region *r, const struct region_file *f)
+{
+	r->meta_fd = fcntl(f->fd, F_DUPFD_CLOEXEC, 0);
+	if (r->meta_fd < 0 || (!f->found && (ftruncate(r->meta_fd, 0) ||
+					     ftruncate(r->meta_fd, (off_t)r->sb.meta_bytes))))
+		return err_set_errno(FARKV_ESYS, errno,
+				     "cannot create the region's metadata");
+	return meta_map(r);
+}
+
+static int sealed_meta(struct region *r)
+{
+	int err;
+
 	r->meta_fd = memfd_create("farkv-meta", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-	if (r->meta_fd < 0 || ftruncate(r->meta_fd, (off_t)bytes) ||
+	if (r->meta_fd < 0 || ftruncate(r->meta_fd, (off_t)r->sb.meta_bytes) ||
 	    fchmod(r->meta_fd, 0600))
 		return err_set_errno(FARKV_ESYS, errno,
 				     "cannot create the region's metadata");
-	r->meta = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
-		       MAP_SHARED | MAP_NORESERVE, r->meta_fd, 0);
-	if (r->meta == MAP_FAILED) {
-		r->meta = NULL;
-		return err_set_errno(FARKV_ESYS, errno,
-				     "cannot map the region's metadata");
-	}
+	err = meta_map(r);
+	if (err)
+		return err;
 	/* Our mapping stays writable; no other writable one can be made from here on. */
 	if (fcntl(r->meta_fd, F_ADD_SEALS,
 		  F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE |
@@ -104,6 +134,15 @@ int region_check(const struct region_config *cfg)
 	return index_depth(cfg, cfg->memory / PAGE_BYTES, &depth);
 }
 
+static uint32_t deepest(const struct superblock *sb)
+{
+	uint32_t depth = 0;
+
+	while (region_dir_off(depth + 2) <= sb->session_table_off && depth < DIR_DEPTH_MAX)
+		depth++;
+	return depth;
+}
+
 static int index_create(struct region *r)
 {
 	uint64_t *array = region_dir(r);
@@ -123,9 +162,6 @@ static int index_create(struct region *r)
 		array[i] = entry_pack(page, gen, r->depth);
 	}
 	*d = dirword_pack(region_dir_off(r->depth), r->depth);
-	while (region_dir_off(r->max_depth + 2) <= r->sb.session_table_off &&
-	       r->max_depth < DIR_DEPTH_MAX)
-		r->max_depth++;
 	return 0;
 }
 
@@ -134,7 +170,38 @@ uint32_t region_next_gen(struct region *r)
 	r->last_gen = (r->last_gen + 1) & SLOT_GEN_MASK;
 	if (r->last_gen == 0)
 		r->last_gen = 1;
+	region_state(r)->last_gen = r->last_gen;
 	return r->last_gen;
+}
+
+void region_dir_double(struct region *r)
+{
+	const uint64_t *from = region_dir(r);
+	uint64_t *d = (uint64_t *)(void *)(r->meta + REGION_D_OFF);
+	uint64_t n = UINT64_C(1) << r->depth, *to;
+
+	r->depth++;
+	to = region_dir(r);
+	for (uint64_t i = 0; i < n; i++)
+		to[2 * i] = to[2 * i + 1] = from[i];
+	atom_store_publish(d, dirword_pack(region_dir_off(r->depth), r->depth));
+}
+
+void region_redo_set(struct region *r, const struct region_redo *redo)
+{
+	struct region_redo *at = &region_state(r)->redo;
+
+	at->hash = redo->hash;
+	at->fresh[0] = redo->fresh[0];
+	at->fresh[1] = redo->fresh[1];
+	atom_store_publish(&at->old, redo->old);
+	atom_compiler_barrier();
+}
+
+void region_redo_clear(struct region *r)
+{
+	atom_store_publish(&region_state(r)->redo.old, 0);
+	atom_compiler_barrier();
 }
 
 bool region_walk_next(const struct region *r, struct region_walk *w,
@@ -169,14 +236,18 @@ static int superblock_create(struct region *r, const struct region_config *cfg,
 	    getrandom(&sb->hash_seed, sizeof(sb->hash_seed), 0) < 0)
 		return err_set_errno(FARKV_ESYS, errno, "no random numbers");
 	superblock_seal(sb);
+	r->max_depth = deepest(sb);
 	return superblock_verify(sb);
 }
 
 static int data_create(struct region *r, const struct region_config *cfg, uint64_t bytes)
 {
-	struct pages p;
-	int err = pages_create(bytes, cfg->pages, &p);
+	struct pages p = {.fd = -1};
+	int err = cfg->file ? region_file_data(cfg->file, bytes, &p.fd) :
+			      pages_create(bytes, cfg->pages, &p);
 
+	if (!err && cfg->file)
+		err = pages_of_file(p.fd, bytes, &p);
 	if (err)
 		return err;
 	r->data_fd = p.fd;
@@ -229,6 +300,9 @@ static int pinned_take(const struct region *r)
 
 	if (fallocate(r->meta_fd, 0, 0, (off_t)r->sb.meta_bytes))
 		return dir_error();
+	/* Most of them are there already, so the limits say nothing. */
+	if (r->found)
+		return fallocate(r->data_fd, 0, 0, (off_t)bytes) ? dir_error() : 0;
 	return reserve_bytes(r->reserve, 0, bytes, 0) ? 0 : FARKV_ENOMEM;
 }
 
@@ -241,6 +315,7 @@ static int contents_create(struct region *r)
 	    !region_dir_reserve(r, r->depth))
 		return dir_error();
 	memcpy(r->meta, &r->sb, sizeof(r->sb));
+	region_state(r)->last_id = (uint32_t)r->sb.region_id[0] & FIRST_ID_MASK;
 	heap_set_map(r->heap, region_page_map(r));
 	heap_set_back(r->heap, back, r->reserve);
 	if (index_create(r))
@@ -249,53 +324,145 @@ static int contents_create(struct region *r)
 	return 0;
 }
 
+/* ---- a region that was found ------------------------------------------------------- */
+
+static int superblock_found(struct region *r, const struct region_file *f)
+{
+	if (pread(f->fd, &r->sb, sizeof(r->sb), 0) != (ssize_t)sizeof(r->sb))
+		return err_set_errno(FARKV_ESYS, errno, "memory-file: cannot read %s",
+				     f->path);
+	return superblock_verify(&r->sb);
+}
+
+static int contents_found(struct region *r)
+{
+	uint64_t d = *(const uint64_t *)(const void *)(r->meta + REGION_D_OFF);
+
+	r->depth = dirword_depth(d);
+	r->last_gen = region_state(r)->last_gen;
+	if (r->depth > r->max_depth || d != dirword_pack(region_dir_off(r->depth), r->depth))
+		return err_set(FARKV_EFORMAT,
+			       "region: directory word 0x%016" PRIx64 " is impossible, the "
+			       "region is damaged", d);
+	heap_set_map(r->heap, region_page_map(r));
+	heap_set_back(r->heap, back, r->reserve);
+	reserve_log(r->reserve);
+	return 0;
+}
+
+int region_redo(struct region *r)
+{
+	struct region_redo redo = region_state(r)->redo;
+	uint32_t depth = entry_depth(redo.old);
+	bool split = redo.fresh[1] != 0;
+	uint64_t first, n;
+
+	if (!redo.old)
+		return 0;
+	if (depth > r->depth || (split && depth >= r->max_depth))
+		return err_set(FARKV_EFORMAT,
+			       "region: the interrupted publication of entry 0x%016" PRIx64
+			       " is impossible, the region is damaged", redo.old);
+	if (split && depth == r->depth) {
+		if (!region_dir_reserve(r, r->depth + 1))
+			return dir_error();
+		region_dir_double(r);
+	}
+	n = UINT64_C(1) << (r->depth - depth);
+	first = hash_dir_index(redo.hash, r->depth) & ~(n - 1);
+	for (uint64_t i = 0; i < n; i++)
+		atom_store_publish(&region_dir(r)[first + i],
+				   redo.fresh[split && i >= n / 2]);
+	region_redo_clear(r);
+	return 0;
+}
+
+/* ---- create ------------------------------------------------------------------------- */
+
+static int areas_create(struct region *r, const struct region_config *cfg)
+{
+	uint64_t bytes = r->sb.region_bytes - r->sb.meta_bytes;
+	int err = cfg->file ? meta_file(r, cfg->file) : sealed_meta(r);
+
+	if (!err)
+		err = data_create(r, cfg, bytes);
+	if (!err && cfg->file)
+		err = region_file_sessions(cfg->file, &r->sessions_fd);
+	if (err)
+		return err;
+	keep_to_itself(r->meta, r->sb.meta_bytes);
+	keep_to_itself(r->data, bytes);
+	r->meta_ro_fd = reopen_readonly(r->meta_fd);
+	r->data_ro_fd = reopen_readonly(r->data_fd);
+	if (r->meta_ro_fd < 0 || r->data_ro_fd < 0)
+		return err_set_errno(FARKV_ESYS, errno,
+				     "cannot reopen the region read-only");
+	r->heap = heap_new(r->sb.meta_bytes / PAGE_BYTES, bytes / PAGE_BYTES);
+	return r->heap ? 0 : err_set(FARKV_ENOMEM, "no memory for the map of pages");
+}
+
+/* Which process to wait for, and to whom --replace is addressed. */
+static void sign(struct region *r)
+{
+	region_state(r)->pid = (uint32_t)getpid();
+	region_state(r)->start_time = proc_start_time(getpid());
+}
+
+static int region_new(struct region *r, const struct region_config *cfg)
+{
+	uint64_t pages = cfg->memory / PAGE_BYTES;
+	int err = index_depth(cfg, pages, &r->depth);
+
+	if (!err)
+		err = superblock_create(r, cfg, pages);
+	if (!err && cfg->pinned)
+		err = pinned_fits(r);
+	if (!err)
+		err = areas_create(r, cfg);
+	if (!err && cfg->pinned)
+		err = pinned_take(r);
+	if (!err)
+		err = contents_create(r);
+	if (err)
+		return err;
+	sign(r);
+	return cfg->file ? region_file_finish(cfg->file) : 0;
+}
+
+static int region_found(struct region *r, const struct region_config *cfg)
+{
+	int err = superblock_found(r, cfg->file);
+
+	r->found = true;
+	r->max_depth = deepest(&r->sb);
+	if (!err)
+		err = areas_create(r, cfg);
+	if (!err && cfg->pinned)
+		err = pinned_take(r);
+	if (!err)
+		err = contents_found(r);
+	if (!err)
+		sign(r);
+	return err;
+}
+
 int region_create(const struct region_config *cfg, struct region *r_out)
 {
 	struct region r = {.meta_fd = -1, .data_fd = -1, .meta_ro_fd = -1,
-			   .data_ro_fd = -1};
-	uint64_t pages = cfg->memory / PAGE_BYTES;
-	int err = index_depth(cfg, pages, &r.depth);
+			   .data_ro_fd = -1, .sessions_fd = -1};
+	int err = cfg->file && cfg->file->found ? region_found(&r, cfg) :
+						  region_new(&r, cfg);
 
-	if (!err)
-		err = superblock_create(&r, cfg, pages);
-	if (!err && cfg->pinned)
-		err = pinned_fits(&r);
-	if (!err)
-		err = sealed_meta(&r, r.sb.meta_bytes);
-	if (err)
-		goto err_destroy;
-	err = data_create(&r, cfg, pages * PAGE_BYTES);
-	if (err)
-		goto err_destroy;
-	keep_to_itself(r.meta, r.sb.meta_bytes);
-	keep_to_itself(r.data, pages * PAGE_BYTES);
-	r.meta_ro_fd = reopen_readonly(r.meta_fd);
-	r.data_ro_fd = reopen_readonly(r.data_fd);
-	if (r.meta_ro_fd < 0 || r.data_ro_fd < 0) {
-		err = err_set_errno(FARKV_ESYS, errno,
-				    "cannot reopen the region read-only");
-		goto err_destroy;
+	if (err) {
+		region_destroy(&r);
+		return err;
 	}
-	r.heap = heap_new(r.sb.meta_bytes / PAGE_BYTES, pages);
-	if (!r.heap) {
-		err = err_set(FARKV_ENOMEM, "no memory for the map of pages");
-		goto err_destroy;
-	}
-	err = cfg->pinned ? pinned_take(&r) : 0;
-	if (!err)
-		err = contents_create(&r);
-	if (err)
-		goto err_destroy;
 	if (cfg->pages == PAGES_AHEAD)
-		r.prefault = prefault_new(r.data, pages * PAGE_BYTES);
+		r.prefault = prefault_new(r.data, r.sb.region_bytes - r.sb.meta_bytes);
 	if (r.prefault)
 		heap_watch(r.heap, on_spread, r.prefault);
 	*r_out = r;
 	return 0;
-
-err_destroy:
-	region_destroy(&r);
-	return err;
 }
 
 static void close_fd(int fd)
@@ -317,4 +484,5 @@ void region_destroy(struct region *r)
 	close_fd(r->data_fd);
 	close_fd(r->meta_ro_fd);
 	close_fd(r->data_ro_fd);
+	close_fd(r->sessions_fd);
 }

@@ -17,6 +17,8 @@
 #include "heap.h"
 #include "pages.h"
 
+struct region_file;
+
 struct region_config {
 	uint64_t memory;      /* bytes of the data area, rounded down to pages */
 	uint64_t index_slots; /* at the start, at least; 0: one subtable */
@@ -26,6 +28,9 @@ struct region_config {
 	uint32_t sessions; /* entries of the session table */
 	enum pages_want pages;
 	bool pinned; /* a device pins it: take all pages at once, or fail */
+	/* The region's files, whose lock region_create() takes over; NULL: it dies with the
+	 * server. The sizes of a region that was found there count, not those above. */
+	struct region_file *file;
 };
 
 struct region {
@@ -35,6 +40,8 @@ struct region {
 	int meta_fd, data_fd; /* the server's own */
 	int meta_ro_fd;       /* handed to every client */
 	int data_ro_fd;       /* handed to read-only clients */
+	bool found;           /* it was an earlier server's: see server/index/adopt.h */
+	int sessions_fd;      /* folder of the tethers; -1: they are memfds */
 	struct heap *heap;
 	struct reserve *reserve; /* of the data area's pages */
 	struct prefault *prefault; /* NULL: none */
@@ -49,7 +56,8 @@ struct region {
 int region_check(const struct region_config *cfg);
 
 /**
- * Create a region with an empty index. 0, or FARKV_EINVAL (a size is impossible), FARKV_ENOMEM
+ * Create a region with an empty index, or map the one that was found in cfg->file, unchanged. 0, or
+ * FARKV_EFORMAT (that one is damaged), FARKV_EINVAL (a size is impossible), FARKV_ENOMEM
  * (`pinned`: not enough memory), FARKV_ESYS, FARKV_ENOTSUP (huge pages demanded and not
  * available), each with a detail.
  */
@@ -74,6 +82,12 @@ static inline struct session_entry *region_sessions(const struct region *r)
 	return (struct session_entry *)(void *)(r->meta + r->sb.session_table_off);
 }
 
+/** The server's state, for a later one. */
+static inline struct region_state *region_state(const struct region *r)
+{
+	return (struct region_state *)(void *)(r->meta + REGION_STATE_OFF);
+}
+
 /** The current directory array. */
 static inline uint64_t *region_dir(const struct region *r)
 {
@@ -94,6 +108,18 @@ static inline uint64_t region_entry(const struct region *r, uint64_t hash)
 
 /** Get memory for the directory array of 2^depth entries; false if there is none. */
 bool region_dir_reserve(const struct region *r, uint32_t depth);
+
+/** Double the directory, whose larger array was reserved. */
+void region_dir_double(struct region *r);
+
+/** Before the first entry of a publication is stored, and after the last one; see region_redo. */
+void region_redo_set(struct region *r, const struct region_redo *redo);
+void region_redo_clear(struct region *r);
+/**
+ * Finish the publication that an earlier server began, if there is one: from here on all entries
+ * of a subtable are equal. 0, or FARKV_EFORMAT, FARKV_ENOMEM with a detail.
+ */
+int region_redo(struct region *r);
 
 /** The next generation for a subtable; never 0. */
 uint32_t region_next_gen(struct region *r);

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/base/err.h"
 #include "common/base/util.h"
 
 /* Blocks of up to this size share single pages. */
@@ -306,6 +307,18 @@ static bool segment_take(struct slab *s, struct segment *g)
 	return g->page != 0;
 }
 
+/* Enter a segment that has its record, pages and states. */
+static void segment_enter(struct slab *s, uint32_t at, const struct segment *g)
+{
+	s->segments[at] = *g;
+	for (uint32_t i = 0; i < g->pages; i++)
+		s->segment_at[g->page - s->first + i] = at;
+	s->pages += g->pages;
+	if (slab_is_small(g->cls))
+		s->small_pages += g->pages;
+	s->bytes_slack += slab_slack(g);
+}
+
 /* Make an empty segment, listed; 0 if out of memory. */
 static uint32_t segment_new(struct slab *s, uint8_t cls)
 {
@@ -320,15 +333,9 @@ static uint32_t segment_new(struct slab *s, uint8_t cls)
 	g.state = calloc(g.blocks, sizeof(*g.state));
 	if (!g.state)
 		goto err_pages;
-	s->segments[at] = g;
 	heap_map_segment(s->heap, g.page, g.pages, cls);
-	for (uint32_t i = 0; i < g.pages; i++)
-		s->segment_at[g.page - s->first + i] = at;
+	segment_enter(s, at, &g);
 	s->class[cls].blocks[BLOCK_FREE] += g.blocks;
-	s->pages += g.pages;
-	if (slab_is_small(cls))
-		s->small_pages += g.pages;
-	s->bytes_slack += slab_slack(&g);
 	s->class[cls].back = 0; /* credit is for a full store: this one is not */
 	list_insert(s, at, FILL_EMPTY);
 	return at;
@@ -337,6 +344,41 @@ err_pages:
 	heap_give(s->heap, g.page, g.pages);
 err_record:
 	record_drop(s, at);
+	return 0;
+}
+
+/* A segment of an earlier server: nobody knows yet who has its blocks. */
+static bool segment_restore(struct slab *s, uint64_t page, uint32_t entry)
+{
+	struct segment g = {.page = page, .pages = page_count(entry),
+			    .cls = page_class(entry), .fill = FILL_FULL};
+	uint32_t at = record_new(s);
+
+	if (!at)
+		return false;
+	g.blocks = (uint32_t)((uint64_t)g.pages * PAGE_BYTES / class_bytes(g.cls));
+	g.state = malloc(g.blocks * sizeof(*g.state));
+	if (!g.state) {
+		record_drop(s, at);
+		return false;
+	}
+	for (uint32_t i = 0; i < g.blocks; i++)
+		g.state[i] = BLOCK_OUT << BLOCK_STATE_SHIFT;
+	segment_enter(s, at, &g);
+	s->class[g.cls].blocks[BLOCK_OUT] += g.blocks;
+	return true;
+}
+
+int slab_restore(struct slab *s)
+{
+	uint64_t end = s->first + heap_total(s->heap);
+
+	for (uint64_t page = s->first; page < end; page++) {
+		uint32_t entry = heap_map_at(s->heap, page);
+
+		if (page_kind(entry) == PAGE_IS_SEGMENT && !segment_restore(s, page, entry))
+			return err_set(FARKV_ENOMEM, "no memory for the books of the region");
+	}
 	return 0;
 }
 

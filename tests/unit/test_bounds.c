@@ -313,6 +313,7 @@ START_TEST(accept_that_fails_is_retried_at_intervals)
 	ck_assert_ptr_nonnull(mkdtemp(dir));
 	snprintf(path, sizeof(path), "%s/sock", dir);
 	ck_assert_int_eq(listen_open(path, 0600, &l), 0);
+	ck_assert_int_eq(listen_begin(&l), 0);
 	c->unix_port = conn_unix_new(c, &l);
 	ck_assert_ptr_nonnull(c->unix_port);
 	accept_fails = errnums[_i];

@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "config.h"
+
+#include "adopt.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+
+#include <farkv.h>
+
+#include "common/base/atomic.h"
+#include "common/base/err.h"
+#include "server/memory/slab_marks.h"
+
+#include "fsck_index.h"
+
+static int damaged(const char *what, uint64_t where, uint64_t word)
+{
+	return err_set(FARKV_EFORMAT,
+		       "region: it is damaged: %s (at %" PRIu64 ": 0x%016" PRIx64 ")", what,
+		       where, word);
+}
+
+/* ---- the directory ------------------------------------------------------------------ */
+
+/* The entries of one subtable, from `at` on. Their number; 0 with a detail if they cannot be. */
+static uint64_t entry_check(const struct region *r, uint64_t at, bool *named)
+{
+	uint64_t first = r->sb.meta_bytes / PAGE_BYTES, *dir = region_dir(r);
+	uint64_t entry = dir[at], page = entry_page(entry), n;
+
+	if (!fsck_entry_ok(r, entry) ||
+	    heap_map_at(r->heap, page) != page_pack(PAGE_IS_SUBTABLE, 0, 0) ||
+	    named[page - first])
+		return (void)damaged("a directory entry leads to no subtable", at, entry), 0;
+	n = UINT64_C(1) << (r->depth - entry_depth(entry));
+	for (uint64_t i = 0; i < n; i++)
+		if (at % n || dir[at + i] != entry)
+			return (void)damaged("directory entries contradict each other", at,
+					     entry), 0;
+	named[page - first] = true;
+	return n;
+}
+
+/* Pages of subtables that no entry names: replaced ones, and such as were never published. */
+static void retire_others(struct region *r, const bool *named)
+{
+	uint64_t first = r->sb.meta_bytes / PAGE_BYTES;
+
+	for (uint64_t i = 0; i < heap_total(r->heap); i++)
+		if (!named[i] &&
+		    page_kind(heap_map_at(r->heap, first + i)) == PAGE_IS_SUBTABLE)
+			heap_retire(r->heap, first + i, 1);
+}
+
+static int directory_adopt(struct region *r)
+{
+	bool *named = calloc(heap_total(r->heap), sizeof(*named));
+	uint64_t end = UINT64_C(1) << r->depth, n = 0;
+	int err = 0;
+
+	if (!named)
+		return err_set(FARKV_ENOMEM, "no memory for the books of the region");
+	for (uint64_t at = 0; at < end; at += n) {
+		n = entry_check(r, at, named);
+		if (!n) {
+			err = FARKV_EFORMAT;
+			break;
+		}
+		r->subtables++;
+	}
+	if (!err)
+		retire_others(r, named);
+	free(named);
+	return err;
+}
+
+/* ---- slots --------------------------------------------------------------------------- */
+
+static int slots_check(const struct region *r, const struct slab *slab, uint64_t entry)
+{
+	const uint64_t *slots = region_slots(r, entry);
+	uint64_t empty = slot_empty(entry_gen(entry));
+
+	for (unsigned i = 0; i < SUBTABLE_SLOTS; i++) {
+		uint64_t w = atom_load_relaxed(&slots[i]);
+		uint64_t off = entry_page(entry) * PAGE_BYTES + i * SLOT_BYTES;
+
+		if (slot_is_null(w) ? (w & ~SLOT_FROZEN) != empty :
+				      !slab_is_out(slab, slot_block(w)))
+			return damaged(slot_is_null(w) ? "an EMPTY slot of another subtable" :
+							 "a slot names no block", off, w);
+	}
+	return 0;
+}
+
+/* Everything that a check of the store looks at, the blocks' bytes included. */
+static int blocks_verify(const struct region *r, const struct slab *slab, uint64_t entry,
+			 uint64_t hash)
+{
+	struct fsck_subtable *t = malloc(sizeof(*t));
+	const struct fsck_found *f = &t->found;
+	uint64_t bad, off;
+
+	if (!t)
+		return err_set(FARKV_ENOMEM, "no memory to verify the region");
+	fsck_subtable_begin(t, entry, hash);
+	(void)fsck_subtable_step(t, r, slab, UINT64_MAX);
+	bad = f->bad_empty + f->bad_words + f->damaged + f->shared + f->misplaced +
+	      f->behind_empty + f->duplicates;
+	off = f->page * PAGE_BYTES + f->slot * SLOT_BYTES;
+	free(t);
+	return bad ? damaged("a slot's block does not verify", off,
+			     *(const uint64_t *)region_at(r, off)) : 0;
+}
+
+static int slots_adopt(const struct region *r, const struct slab *slab, bool verify)
+{
+	struct region_walk w = {0};
+	uint64_t entry, hash;
+	int err = 0;
+
+	while (!err && region_walk_next(r, &w, &entry, &hash)) {
+		err = slots_check(r, slab, entry);
+		if (!err && verify)
+			err = blocks_verify(r, slab, entry, hash);
+	}
+	return err;
+}
+
+bool adopt_is_frozen(const struct region *r, uint64_t entry)
+{
+	const uint64_t *slots = region_slots(r, entry);
+
+	for (unsigned i = 0; i < SUBTABLE_SLOTS; i++)
+		if (atom_load_relaxed(&slots[i]) & SLOT_FROZEN)
+			return true;
+	return false;
+}
+
+int adopt_region(struct region *r, struct slab *slab, bool verify)
+{
+	int err = region_redo(r);
+
+	if (!err)
+		err = heap_restore(r->heap);
+	if (!err)
+		err = slab_restore(slab);
+	if (!err)
+		err = directory_adopt(r);
+	return err ? err : slots_adopt(r, slab, verify);
+}

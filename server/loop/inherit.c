@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "config.h"
+
+#include "inherit.h"
+
+#include <dirent.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "common/base/clock.h"
+#include "common/base/log.h"
+
+#include "barrier.h"
+#include "core.h"
+#include "roster.h"
+#include "sweep.h"
+#include "welcome.h"
+
+/* Clients look for a new server every 20 ms (client/session_recv.c), if they run. */
+#define EXPECT_NS (3 * NS_PER_SEC)
+
+static bool inherit_one(struct control *c, struct session_entry *e)
+{
+	struct tether *t = tether_new();
+
+	if (!t)
+		return false;
+	welcome_note_ended(c, e->prefix);
+	t->id = e->prefix;
+	t->pid = (pid_t)e->pid;
+	t->entry = e;
+	t->dir_fd = c->region->sessions_fd;
+	if (tether_open(t)) {
+		lingering_add(&c->lingering, t);
+		return true;
+	}
+	/* A session over RDMA has none: its queue pair ended with the server. */
+	roster_clear(e);
+	tether_free(t);
+	return true;
+}
+
+static bool is_entered(const struct control *c, const char *name)
+{
+	const struct session_entry *table = region_sessions(c->region);
+	unsigned long id = strtoul(name, NULL, 10);
+
+	for (uint32_t i = 0; i < c->region->sb.session_count; i++)
+		if (table[i].prefix && table[i].prefix == id)
+			return true;
+	return false;
+}
+
+/* Of sessions that have ended. */
+static void remove_others(const struct control *c)
+{
+	int fd = dup(c->region->sessions_fd);
+	DIR *d = fd < 0 ? NULL : fdopendir(fd);
+	const struct dirent *e;
+
+	while (d && (e = readdir(d)))
+		if (!is_entered(c, e->d_name))
+			(void)unlinkat(c->region->sessions_fd, e->d_name, 0);
+	if (d)
+		closedir(d);
+	else if (fd >= 0)
+		close(fd);
+}
+
+bool inherit_sessions(struct control *c)
+{
+	struct session_entry *table = region_sessions(c->region);
+
+	for (uint32_t i = 0; i < c->region->sb.session_count; i++)
+		if (table[i].prefix && !inherit_one(c, &table[i]))
+			return false;
+	remove_others(c);
+	c->inherit_until_ns = clock_now_ns() + EXPECT_NS;
+	sweep_lost(c);
+	barrier_want(c);
+	log_info("memory file: the region is adopted; %u clients of the server before still use it",
+		 c->lingering.n);
+	return true;
+}
+
+bool inherit_expects(const struct control *c)
+{
+	return clock_now_ns() < c->inherit_until_ns;
+}

@@ -1,0 +1,275 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "config.h"
+
+#include "region_file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <farkv.h>
+
+#include "common/base/clock.h"
+#include "common/base/err.h"
+#include "common/base/proc.h"
+#include "common/region/layout.h"
+
+/* A server that was asked to end waits for its clients, --drain-ms. */
+#define REPLACE_NS (660 * NS_PER_SEC)
+#define REPLACE_PAUSE_NS NS_PER_MS
+/* From a lock's release to the end of its process: device memory is unpinned in between. */
+#define END_MS 60000
+
+static const char *beside(const struct region_file *f, const char *suffix,
+			  char name[PATH_MAX + 16])
+{
+	snprintf(name, PATH_MAX + 16, "%s%s", f->path, suffix);
+	return name;
+}
+
+static int failed(const char *what, const char *name)
+{
+	return err_set_errno(FARKV_ESYS, errno, "memory-file: cannot %s %s", what, name);
+}
+
+/* True if `name` is still the file of `fd`: another server may have renamed its own there. */
+static bool is_still(const char *name, int fd)
+{
+	struct stat a, b;
+
+	return stat(name, &a) == 0 && fstat(fd, &b) == 0 && a.st_dev == b.st_dev &&
+	       a.st_ino == b.st_ino;
+}
+
+static struct region_state state_of(int fd)
+{
+	struct region_state st = {0};
+
+	if (pread(fd, &st, sizeof(st), REGION_STATE_OFF) != (ssize_t)sizeof(st))
+		memset(&st, 0, sizeof(st));
+	return st;
+}
+
+/* ---- the lock --------------------------------------------------------------------- */
+
+static int in_use(const struct region_file *f)
+{
+	return err_set(FARKV_EREFUSED,
+		       "memory-file: %s is in use by a kvserver (pid %lu): stop it, take over "
+		       "with --replace, or choose another file",
+		       f->path, (unsigned long)state_of(f->fd).pid);
+}
+
+static int lock_replacing(const struct region_file *f)
+{
+	uint64_t until = clock_now_ns() + REPLACE_NS;
+	struct region_state st = state_of(f->fd);
+
+	if (st.pid == 0 || proc_start_time((pid_t)st.pid) != st.start_time ||
+	    kill((pid_t)st.pid, SIGTERM))
+		return in_use(f);
+	while (flock(f->fd, LOCK_EX | LOCK_NB)) {
+		if (errno != EWOULDBLOCK)
+			return failed("lock", f->path);
+		if (clock_now_ns() >= until)
+			return in_use(f);
+		clock_sleep_ns(REPLACE_PAUSE_NS);
+	}
+	return 0;
+}
+
+static int lock(const struct region_file *f, bool replace)
+{
+	if (flock(f->fd, LOCK_EX | LOCK_NB) == 0)
+		return 0;
+	if (errno != EWOULDBLOCK)
+		return failed("lock", f->path);
+	return replace ? lock_replacing(f) : in_use(f);
+}
+
+/* ---- open ------------------------------------------------------------------------- */
+
+static int superblock_check(const struct region_file *f)
+{
+	struct superblock sb = {0};
+	struct stat st;
+	char why[300];
+
+	if (pread(f->fd, &sb, sizeof(sb), 0) < 0 || fstat(f->fd, &st) < 0)
+		return failed("read", f->path);
+	if (superblock_verify(&sb)) {
+		snprintf(why, sizeof(why), "%s", err_detail());
+		return err_set(FARKV_EFORMAT,
+			       "memory-file: %s is left as it is: %s", f->path, why);
+	}
+	if ((uint64_t)st.st_size < sb.meta_bytes)
+		return err_set(FARKV_EFORMAT,
+			       "memory-file: %s is left as it is: it has %llu bytes, and its "
+			       "metadata %llu: it was cut",
+			       f->path, (unsigned long long)st.st_size,
+			       (unsigned long long)sb.meta_bytes);
+	return 0;
+}
+
+/* Its queue pairs and mappings end with the process, which is later than its lock. */
+static int await_server(const struct region_file *f)
+{
+	struct region_state st = state_of(f->fd);
+
+	if (proc_await_end((pid_t)st.pid, st.start_time, END_MS))
+		return 0;
+	return err_set(FARKV_EREFUSED,
+		       "memory-file: the kvserver of %s (pid %lu) has not ended within %d s",
+		       f->path, (unsigned long)st.pid, END_MS / 1000);
+}
+
+/* Open, lock, and look whether the name still means this file. 1: try again. */
+static int open_locked(struct region_file *f, const char *name, int flags, bool replace)
+{
+	struct stat st;
+	int err;
+
+	f->fd = open(name, flags | O_RDWR | O_CLOEXEC | O_NOCTTY | O_NONBLOCK, 0600);
+	if (f->fd < 0)
+		return errno == ENOENT && !(flags & O_CREAT) ? 1 : failed("open", name);
+	if (fstat(f->fd, &st) < 0 || !S_ISREG(st.st_mode))
+		err = err_set(FARKV_EINVAL, "memory-file: %s is not a regular file", name);
+	else
+		err = lock(f, replace);
+	if (!err && !is_still(name, f->fd))
+		err = 1;
+	if (err)
+		close(f->fd);
+	return err;
+}
+
+/* 1: try again; another server was faster. */
+static int open_either(struct region_file *f, bool replace)
+{
+	char fresh[PATH_MAX + 16];
+	int err = open_locked(f, f->path, 0, replace);
+
+	f->found = true;
+	if (err <= 0)
+		return err;
+	if (access(f->path, F_OK) == 0)
+		return 1;
+	err = open_locked(f, beside(f, ".new", fresh), O_CREAT, replace);
+	f->found = false;
+	if (err)
+		return err;
+	/* A server that has just finished renamed another PATH.new. */
+	if (access(f->path, F_OK) == 0) {
+		unlink(fresh);
+		close(f->fd);
+		return 1;
+	}
+	return 0;
+}
+
+int region_file_open(const char *path, bool replace, struct region_file *f_out)
+{
+	struct region_file f = {.fd = -1};
+	int err;
+
+	if (strlen(path) >= sizeof(f.path) - 16)
+		return err_set(FARKV_EINVAL, "memory-file: the path is too long");
+	strcpy(f.path, path);
+	while ((err = open_either(&f, replace)) == 1)
+		;
+	if (err)
+		return err;
+	if (f.found)
+		err = superblock_check(&f);
+	if (!err && f.found)
+		err = await_server(&f);
+	if (!err && fchmod(f.fd, 0600))
+		err = failed("change the mode of", f.path);
+	if (err) {
+		region_file_close(&f);
+		return err;
+	}
+	*f_out = f;
+	return 0;
+}
+
+void region_file_close(struct region_file *f)
+{
+	char name[PATH_MAX + 16];
+
+	if (f->fd < 0)
+		return;
+	if (!f->found) {
+		unlink(beside(f, ".new", name));
+		if (access(f->path, F_OK)) /* or it is another's */
+			(void)!truncate(beside(f, ".data", name), 0);
+	}
+	close(f->fd);
+	f->fd = -1;
+}
+
+/* ---- the other files -------------------------------------------------------------- */
+
+int region_file_data(const struct region_file *f, uint64_t bytes, int *fd_out)
+{
+	int flags = O_RDWR | O_CLOEXEC | O_NOCTTY | O_NONBLOCK |
+		    (f->found ? 0 : O_CREAT | O_TRUNC);
+	char name[PATH_MAX + 16];
+	struct stat st;
+	int fd = open(beside(f, ".data", name), flags, 0600);
+
+	if (fd < 0)
+		return failed("open", name);
+	if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) || fchmod(fd, 0600)) {
+		(void)failed("use", name);
+		goto err_close;
+	}
+	/* Pages of a hugetlbfs are whole. */
+	if (!f->found && ftruncate(fd, (off_t)((bytes + (uint64_t)st.st_blksize - 1) /
+					       (uint64_t)st.st_blksize *
+					       (uint64_t)st.st_blksize))) {
+		(void)failed("enlarge", name);
+		goto err_close;
+	}
+	if (f->found && (uint64_t)st.st_size < bytes) {
+		err_set(FARKV_EFORMAT,
+			"memory-file: %s has %llu bytes, and the region of %s needs %llu: it "
+			"was cut, or belongs to another region",
+			name, (unsigned long long)st.st_size, f->path,
+			(unsigned long long)bytes);
+		close(fd);
+		return FARKV_EFORMAT;
+	}
+	*fd_out = fd;
+	return 0;
+
+err_close:
+	close(fd);
+	return FARKV_ESYS;
+}
+
+int region_file_sessions(const struct region_file *f, int *fd_out)
+{
+	char name[PATH_MAX + 16];
+
+	if (mkdir(beside(f, ".sessions", name), 0700) && errno != EEXIST)
+		return failed("make the folder", name);
+	*fd_out = open(name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+	return *fd_out < 0 ? failed("open the folder", name) : 0;
+}
+
+int region_file_finish(struct region_file *f)
+{
+	char fresh[PATH_MAX + 16];
+
+	if (f->found || rename(beside(f, ".new", fresh), f->path) == 0) {
+		f->found = true;
+		return 0;
+	}
+	return failed("rename to its place", fresh);
+}

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/**
+ * region_file.h - the files of a region that outlives its server (kvserver --memory-file PATH):
+ *
+ *   PATH            the meta area; locked by flock(2) while a server lives
+ *   PATH.data       the data area, or a link to it
+ *   PATH.sessions/  a tether for each session (server/loop/lingering.h)
+ *   PATH.new        a meta area that is being made, until it is renamed to PATH
+ *
+ * All of mode 0600: a client of another user has the descriptors that it was given, and no others.
+ * None of the files can be sealed, so a client that may write can truncate the data area, which
+ * ends the server.
+ */
+#ifndef SERVER_MEMORY_REGION_FILE_H
+#define SERVER_MEMORY_REGION_FILE_H
+
+#include <limits.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+struct region_file {
+	char path[PATH_MAX];
+	int fd;     /* of the meta area, locked */
+	bool found; /* it holds an earlier server's region */
+};
+
+/**
+ * Open and lock the meta area at `path`, or an empty one at PATH.new if there is none. With
+ * `replace` ask a server that has it to end (SIGTERM), and wait. Then wait for the end of that
+ * process (I6). Nothing is changed. 0, FARKV_EREFUSED (in use), FARKV_EFORMAT (not a farkv region,
+ * or of another version), FARKV_EINVAL (the path), FARKV_ESYS, each with a detail.
+ */
+int region_file_open(const char *path, bool replace, struct region_file *f_out);
+/** Close, and remove an unfinished one. */
+void region_file_close(struct region_file *f);
+
+/**
+ * Open the data area: made, or made empty, unless the region was found. 0, or FARKV_EFORMAT (it is
+ * missing or too short), FARKV_ESYS.
+ */
+int region_file_data(const struct region_file *f, uint64_t bytes, int *fd_out);
+/** Open the directory of the tethers, and make it if necessary. 0 or FARKV_ESYS. */
+int region_file_sessions(const struct region_file *f, int *fd_out);
+
+/** The region is made: let later servers find it. 0 or FARKV_ESYS. */
+int region_file_finish(struct region_file *f);
+
+#endif
