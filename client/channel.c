@@ -3,6 +3,7 @@
 
 #include "channel.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <poll.h>
 #include <stdio.h>
@@ -10,6 +11,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include "common/base/clock.h"
@@ -24,6 +26,47 @@ void channel_wait_message(struct channel *ch, int ms)
 	struct pollfd p = {.fd = ch->fd, .events = POLLIN};
 
 	(void)poll(&p, 1, ms);
+}
+
+bool channel_is_away(const struct channel *ch, int errnum)
+{
+	return ch->next_server[0] &&
+	       (errnum == 0 || errnum == EPIPE || errnum == ECONNRESET);
+}
+
+void channel_leave(struct channel *ch)
+{
+	if (channel_is_open(ch))
+		(void)shutdown(ch->fd, SHUT_RDWR);
+}
+
+/* Of the process that listened; 0: it is in another PID namespace, or unknown. */
+static pid_t peer_pid(int fd)
+{
+	struct ucred cred = {0};
+	socklen_t len = sizeof(cred);
+
+	return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &len) ? 0 : cred.pid;
+}
+
+enum channel_next channel_look(const struct channel *ch)
+{
+	struct sockaddr_un sa = {.sun_family = AF_UNIX};
+	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	enum channel_next next = CHANNEL_NO_SERVER;
+
+	if (fd < 0)
+		return next;
+	static_assert(sizeof(sa.sun_path) >= sizeof(ch->next_server), "it fits");
+	memcpy(sa.sun_path, ch->next_server, sizeof(ch->next_server));
+	/* EAGAIN: many clients are just connecting. */
+	if (connect(fd, (struct sockaddr *)&sa, sizeof(sa)) == 0)
+		next = peer_pid(fd) == peer_pid(ch->fd) ? CHANNEL_SAME_PROCESS :
+							  CHANNEL_OTHER_PROCESS;
+	else if (errno == EAGAIN)
+		next = CHANNEL_SAME_PROCESS;
+	close(fd);
+	return next;
 }
 
 void channel_untie(struct channel *ch)

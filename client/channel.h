@@ -44,6 +44,8 @@ struct channel {
 	struct fd_id id; /* to notice that the program has closed it: see wakeup.h */
 	void *tether;    /* see channel_untie(); or NULL */
 	bool pollable;   /* fd is also writable when there is room */
+	bool outlives;   /* another server may adopt the region when this one ends */
+	char next_server[108]; /* path where that one will listen; empty over RDMA */
 	int errnum;      /* after the end: an errno, or 0 if the server closed it */
 	char reason[160];   /* after the end: one line */
 };
@@ -81,6 +83,22 @@ static inline void channel_wait_room(struct channel *ch, int ms)
 
 /** Sleep until there may be something to receive, at most `ms`. */
 void channel_wait_message(struct channel *ch, int ms);
+
+/**
+ * True if `errnum` means that the server is away: it closed the channel, and another may adopt
+ * its region.
+ */
+bool channel_is_away(const struct channel *ch, int errnum);
+
+/** Over a socket: tell the server that nothing more will be said. */
+void channel_leave(struct channel *ch);
+
+/**
+ * Whether a server listens at ch->next_server. A server that was killed closes its files one by
+ * one: for a moment the one that ended may still listen. Some system calls; never waits.
+ */
+enum channel_next { CHANNEL_NO_SERVER, CHANNEL_SAME_PROCESS, CHANNEL_OTHER_PROCESS };
+enum channel_next channel_look(const struct channel *ch);
 
 /** False if the program has closed the descriptor: nothing will arrive any more. */
 static inline bool channel_is_open(const struct channel *ch)

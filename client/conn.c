@@ -184,6 +184,7 @@ static int memory_open(const struct connect_result *r, struct conn *l,
 	l->readonly = r->readonly;
 	l->id = r->session;
 	l->swept = r->swept;
+	l->outlives = r->outlives;
 	memcpy(l->writers, r->writers, sizeof(l->writers));
 	err = r->by_verbs ? verbs_open_lane(r, l, deadline_ns) :
 			    shm_open_lane(r, l);
@@ -239,6 +240,10 @@ int conn_open(const struct connect_params *p, struct conn *out)
 	err = connect_open(p, &r);
 	if (err)
 		return err;
+	r.channel->outlives = r.outlives;
+	if (r.outlives && !r.by_verbs)
+		snprintf(r.channel->next_server, sizeof(r.channel->next_server), "%s",
+			 p->uri->path);
 	err = memory_open(&r, &l, p->deadline_ns);
 	fds_close(&r);
 	if (err)
@@ -473,7 +478,7 @@ bool conn_farewell(struct conn *l, uint64_t until_ns)
 {
 	/* An answer that nobody takes would keep session_wait() from sleeping. */
 	session_call_forget(l->session);
-	while (l->inv) {
+	while (l->inv && !session_is_away(l->session)) {
 		/* Read first: a GRANT that is not outstanding is in the inbox. */
 		bool more = session_grants_out(l->session) > 0;
 		int err = give_back(l);
@@ -490,5 +495,5 @@ bool conn_farewell(struct conn *l, uint64_t until_ns)
 			session_wait(l->session, until_ns);
 		/* otherwise it came meanwhile, and nothing follows */
 	}
-	return session_bye(l->session, until_ns);
+	return !session_is_away(l->session) && session_bye(l->session, until_ns);
 }

@@ -26,6 +26,7 @@ struct conn {
 	const struct superblock *sb; /* in `map` or sb_copy */
 	uint32_t id;                 /* of the session */
 	bool readonly;
+	bool outlives; /* the region may outlive its server */
 	bool swept; /* the outcome of the replaced session's last writes cannot be determined */
 	char writers[MSG_TEXT_MAX + 1]; /* where writers connect, or empty */
 	bool prefix_asked; /* a PREFIX_REQ is unanswered */
@@ -68,6 +69,7 @@ struct conn_order {
 	bool readonly;
 	uint32_t last_id; /* the session that the new one replaces, or 0, ... */
 	uint64_t last_region[2]; /* ... and its region */
+	bool outlives; /* the region of the last one: a server may be about to adopt it */
 	size_t cache_entries, cache_bytes; /* of a connection whose region is not mapped */
 	uint64_t map;   /* id of the cluster's map, or 0, ... */
 	uint8_t server; /* ... and which of its servers this is */

@@ -514,6 +514,7 @@ static void result_fill(const struct handshake *h, struct connect_result *out)
 		.readonly = p->readonly || m->welcome.role == MSG_ROLE_RO,
 		.swept = m->welcome.swept,
 		.peer_may_kill = h->peer_may_kill,
+		.outlives = (m->welcome.flags & MSG_WELCOME_OUTLIVES) != 0,
 		.read8_atomic =
 			(m->welcome.flags & MSG_WELCOME_READ8_ATOMIC) != 0,
 		.region_bytes = m->welcome.region_bytes,

@@ -48,6 +48,7 @@ struct connect_result {
 	bool swept;      /* `replaces`: its blocks may have been reused, or its last
 					requests may still be executed */
 	bool peer_may_kill; /* the server's user is ours or root */
+	bool outlives;      /* another server may adopt the region when this one ends */
 	bool read8_atomic;  /* aligned 8-byte READs never tear */
 	uint64_t region_id[2];
 	uint64_t region_bytes;

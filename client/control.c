@@ -27,6 +27,7 @@
 #define TICK_MS 1
 /* The program may replace the thread's descriptors just before it sleeps, so it wakes to look. */
 #define LOOK_MS 1000
+#define SLOW_TICK_MS 20
 
 /* How quiescence counters and the thread are ordered; chosen at the thread's start. */
 enum barrier_kind {
@@ -48,7 +49,7 @@ static struct {
 	bool deaf; /* the program has closed its descriptors */
 	unsigned n_sources;             /* life_lock */
 	struct control_source *sources; /* run_lock */
-	unsigned n_ticking;             /* run_lock */
+	unsigned n_ticking, n_looking;  /* run_lock */
 	bool running;                   /* run_lock: the thread has reached its loop */
 	enum barrier_kind barrier;
 	bool chosen;
@@ -180,7 +181,7 @@ static bool run_round(void)
 	if (!control.deaf)
 		handle_events();
 	for (struct control_source *s = control.sources; s; s = s->next)
-		if (s->ticking)
+		if (s->ticking || s->looking)
 			s->tick(s);
 	quit = control.quit;
 	pthread_mutex_unlock(&run_lock);
@@ -198,7 +199,7 @@ static void sleep_round(void)
 
 	pthread_mutex_lock(&run_lock);
 	/* Without descriptors, sleep until control_add() has made new ones. */
-	while (control.deaf && !control.quit && !control.n_ticking)
+	while (control.deaf && !control.quit && !control.n_ticking && !control.n_looking)
 		pthread_cond_wait(&hears, &run_lock);
 	if (control.deaf) {
 		pthread_mutex_unlock(&run_lock);
@@ -207,7 +208,7 @@ static void sleep_round(void)
 	}
 	p[0] = (struct pollfd){.fd = control.epoll_fd, .events = POLLIN};
 	p[1] = (struct pollfd){.fd = control.wakeup.fd[0], .events = POLLIN};
-	ms = control.n_ticking ? TICK_MS : LOOK_MS;
+	ms = control.n_ticking ? TICK_MS : control.n_looking ? SLOW_TICK_MS : LOOK_MS;
 	pthread_mutex_unlock(&run_lock);
 	/* Cancellation only here, where it holds no lock; see thread_stop(). */
 	(void)pthread_setcancelstate(PTHREAD_CANCEL_ENABLE, NULL);
@@ -322,7 +323,7 @@ int control_add(struct control_source *src)
 	err = control.n_sources == 0 ? thread_start() : thread_repair();
 	if (err)
 		goto out;
-	src->ticking = src->muted = src->writable = false;
+	src->ticking = src->looking = src->muted = src->writable = false;
 	src->id = fd_id_of(src->fd);
 	pthread_mutex_lock(&run_lock);
 	err = watch(src);
@@ -346,6 +347,7 @@ void control_remove(struct control_source *src)
 	pthread_mutex_lock(&life_lock);
 	pthread_mutex_lock(&run_lock);
 	control_tick(src, false);
+	control_look(src, false);
 	control_mute(src);
 	source_unlink(src);
 	pthread_mutex_unlock(&run_lock);
@@ -374,6 +376,15 @@ void control_tick(struct control_source *src, bool on)
 	else if (!on && src->ticking)
 		control.n_ticking--;
 	src->ticking = on;
+}
+
+void control_look(struct control_source *src, bool on)
+{
+	if (on && !src->looking)
+		control.n_looking++;
+	else if (!on && src->looking)
+		control.n_looking--;
+	src->looking = on;
 }
 
 /*
@@ -437,7 +448,7 @@ void control_fork_child(void)
 	fds_close();
 	control.sources = NULL;
 	control.n_sources = 0;
-	control.n_ticking = 0;
+	control.n_ticking = control.n_looking = 0;
 	control.running = false;
 	pthread_cond_init(&began, NULL);
 	pthread_cond_init(&hears, NULL);

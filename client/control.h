@@ -37,7 +37,7 @@ struct control_source {
 	/* private to control.c */
 	struct control_source *prev, *next;
 	struct fd_id id;
-	bool ticking, muted, writable;
+	bool ticking, looking, muted, writable;
 };
 
 /**
@@ -56,6 +56,8 @@ void control_remove(struct control_source *src);
 void control_watch(struct control_source *src, bool writable);
 /** From a source's function: call tick() once a millisecond, or stop that. */
 void control_tick(struct control_source *src, bool on);
+/** From a source's function: call tick() every 20 ms, or stop that. */
+void control_look(struct control_source *src, bool on);
 /** From a source's function: never call ready() again. */
 void control_mute(struct control_source *src);
 

@@ -55,9 +55,15 @@ struct dial {
 
 /* ---- an attempt ---------------------------------------------------------------------- */
 
-/* True for errors after which another attempt may succeed by itself. */
-static bool may_pass(int err)
+/*
+ * True for errors after which another attempt may succeed by itself. While another server adopts
+ * the region nobody listens, and one that is killed meanwhile breaks the connection.
+ */
+static bool may_pass(const struct dial *d, int err)
 {
+	if (d->order.outlives && (err == FARKV_EUNREACHABLE || err == FARKV_EREFUSED ||
+				  err == FARKV_EPROTOCOL))
+		return true;
 	return err == FARKV_ETIMEDOUT || err == FARKV_ENOROUTE ||
 	       err == FARKV_ELINKDOWN || err == FARKV_EDISCONNECTED ||
 	       err == FARKV_ESYS;
@@ -101,7 +107,7 @@ static bool attempt(struct dial *d, uint64_t now)
 	pthread_mutex_lock(&d->lock);
 	d->err = err;
 	snprintf(d->line, sizeof(d->line), "%s", err ? err_detail() : "");
-	return err && may_pass(err);
+	return err && may_pass(d, err);
 }
 
 static bool is_wanted(const struct dial *d, uint64_t at_ns)

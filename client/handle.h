@@ -100,6 +100,7 @@ struct farkv {
 	char name[64];
 	size_t cache_entries, cache_bytes; /* of a connection whose region is not mapped */
 	bool readonly; /* requested at open */
+	bool outlives; /* the last connection's region may be adopted by another server */
 	bool notified;     /* the caller knows that the last connection's store may be gone */
 	char reason[256]; /* why the last connection ended, or why there is no new one */
 	uint32_t last_id;

@@ -39,6 +39,7 @@ static struct conn_order order(const struct farkv *kv)
 		.readonly = kv->readonly,
 		.last_id = kv->last_id,
 		.last_region = {kv->last_region[0], kv->last_region[1]},
+		.outlives = kv->outlives,
 		.cache_entries = kv->cache_entries,
 		.cache_bytes = kv->cache_bytes,
 		.map = kv->map_id,
@@ -55,6 +56,7 @@ static void adopt(struct farkv *kv, const struct conn *l)
 	kv->qsbr = session_qsbr(kv->conn.session);
 	buffers_attach(&kv->buffers, kv->conn.lane);
 	kv->last_id = kv->conn.id;
+	kv->outlives = kv->conn.outlives;
 	memcpy(kv->last_region, kv->conn.sb->region_id,
 	       sizeof(kv->last_region));
 	if (kv->notifier)

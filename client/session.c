@@ -49,6 +49,11 @@ bool session_was_cut(struct session *s)
 	return cut;
 }
 
+bool session_is_away(const struct session *s)
+{
+	return atom_load_relaxed(&s->away);
+}
+
 int session_reason(struct session *s)
 {
 	if (qsbr_pending(&s->qsbr) & PENDING_FORKED)
@@ -188,7 +193,12 @@ void session_wait_room(struct session *s, uint64_t until_ns)
 {
 	uint64_t now = clock_now_ns();
 
-	if (now < until_ns)
+	if (session_is_away(s)) {
+		pthread_mutex_lock(&s->lock);
+		if (!s->over)
+			cond_wait_until(s, until_ns);
+		pthread_mutex_unlock(&s->lock);
+	} else if (now < until_ns)
 		channel_wait_room(s->ch, (int)(UTIL_MIN(until_ns - now,
 							WAIT_SLICE_NS) /
 					       NS_PER_MS + 1));
@@ -220,9 +230,11 @@ static int send_numbered(struct session *s, const struct msg *m,
 
 		if (qsbr_pending(&s->qsbr) & (PENDING_BROKEN | PENDING_FORKED))
 			return session_reason(s);
-		rc = channel_send(s->ch, buf, len);
+		rc = session_is_away(s) ? EAGAIN : channel_send(s->ch, buf, len);
 		if (rc == 0)
 			break;
+		if (channel_is_away(s->ch, rc)) /* the control thread will see it, too */
+			rc = EAGAIN;
 		if (rc != EAGAIN) {
 			session_lost(s, rc);
 			continue;

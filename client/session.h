@@ -139,6 +139,13 @@ bool session_bye(struct session *s, uint64_t until_ns);
  */
 bool session_was_cut(struct session *s);
 
+/**
+ * True while the server is gone and another may adopt the region (the channel's next_server).
+ * Operations go on as with a stopped server: nothing is sent, and what needs an answer waits. When
+ * a server listens there the session ends, cut, and the handle connects again. Any thread.
+ */
+bool session_is_away(const struct session *s);
+
 /** Set the error detail to the reason of the session's end; returns FARKV_EDISCONNECTED. */
 int session_reason(struct session *s);
 

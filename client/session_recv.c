@@ -27,6 +27,8 @@
 
 /* Messages received before other sessions are served. */
 #define RECEIVE_BURST 16
+/* Looks, 20 ms apart, at what may be the server that has just ended. */
+#define LOOKS_MAX 25
 /* Unsent answers after which the server counts as not reading. */
 #define OUT_MAX 64
 
@@ -104,6 +106,62 @@ static void session_listen_no_more(struct session *s)
 		session_listen_no_more(s);            \
 	} while (0)
 
+/* ---- no server ---------------------------------------------------------------- */
+
+/* Nothing of what the server has asked for will be wanted. */
+static void forget_requests(struct session *s)
+{
+	for (unsigned i = 0; i < s->n_acks; i++)
+		free(s->acks[i].refs);
+	s->n_acks = 0;
+	if (!s->inv)
+		return;
+	inventory_lock(s->inv);
+	qsbr_clear_pending(&s->qsbr, PENDING_SWEEP | PENDING_RECLAIM);
+	if (s->sweeping)
+		journal_end(s->inv->journal);
+	inventory_unlock(s->inv);
+	s->sweeping = false;
+}
+
+static void session_go_away(struct session *s)
+{
+	control_mute(&s->src);
+	forget_requests(s);
+	pthread_mutex_lock(&s->lock);
+	atom_store_relaxed(&s->away, 1);
+	pthread_cond_broadcast(&s->cond);
+	pthread_mutex_unlock(&s->lock);
+	control_tick(&s->src, false);
+	control_look(&s->src, true);
+}
+
+/* The server is back: the handle connects to it, at its next call or at once. */
+static void look_for_server(struct session *s)
+{
+	enum channel_next next = channel_look(s->ch);
+
+	/* After some time it is another one that happens to have the same number. */
+	s->looks = next == CHANNEL_SAME_PROCESS ? s->looks + 1 : 0;
+	if (!(qsbr_pending(&s->qsbr) & PENDING_BROKEN) && next != CHANNEL_OTHER_PROCESS &&
+	    s->looks < LOOKS_MAX)
+		return;
+	control_look(&s->src, false);
+	session_break(s, true, "the server was started again");
+	let_go(s);
+}
+
+/** The channel ended, as an errno tells (0: the server closed it). */
+static void channel_ended(struct session *s, int errnum)
+{
+	if (channel_is_away(s->ch, errnum)) {
+		session_go_away(s);
+		return;
+	}
+	session_lost(s, errnum);
+	session_listen_no_more(s);
+}
+
 /* ---- answers -------------------------------------------------- */
 
 static uint32_t work(const struct session *s)
@@ -135,8 +193,7 @@ static bool out_flush(struct session *s)
 		if (rc == EAGAIN)
 			break;
 		if (rc) {
-			session_lost(s, rc);
-			session_listen_no_more(s);
+			channel_ended(s, rc);
 			return false;
 		}
 		s->out_head = o->next;
@@ -307,10 +364,8 @@ static void reclaim(struct session *s)
 		return;
 	if (rc)
 		qsbr_clear_pending(&s->qsbr, PENDING_RECLAIM);
-	if (rc && rc != EAGAIN) {
-		session_lost(s, rc);
-		session_listen_no_more(s);
-	}
+	if (rc && rc != EAGAIN)
+		channel_ended(s, rc);
 }
 
 void session_record(struct session *s)
@@ -554,6 +609,16 @@ static void on_shutdown(struct session *s, const struct msg *m)
 		text[i] = c < 0x20 || c == 0x7f ? '?' : (char)c;
 	}
 	text[n] = '\0';
+	if (m->refuse.reason == MSG_REASON_SHUTDOWN && channel_is_away(s->ch, 0)) {
+		channel_leave(s->ch);
+		session_go_away(s);
+		return;
+	}
+	if (m->refuse.reason == MSG_REASON_SHUTDOWN && s->ch->outlives) {
+		session_break(s, true, "the server ended the session");
+		session_listen_no_more(s);
+		return;
+	}
 	session_end(s, "the server ended the session%s%s", n ? ": " : "", text);
 }
 
@@ -620,6 +685,10 @@ static bool receive_one(struct session *s)
 	n = channel_receive(s->ch, buf, sizeof(buf), NULL);
 	if (n < 0)
 		return false;
+	if (n == 0 && channel_is_away(s->ch, s->ch->errnum)) {
+		session_go_away(s);
+		return false;
+	}
 	if (n == 0) {
 		session_break(s, true, "%s", s->ch->reason);
 		session_listen_no_more(s);
@@ -652,7 +721,9 @@ void session_tick(struct control_source *src)
 {
 	struct session *s = (struct session *)(void *)src;
 
-	if (src->muted)
+	if (src->muted && session_is_away(s) && !s->leaving)
+		look_for_server(s);
+	else if (src->muted)
 		let_go(s);
 	else if (out_flush(s))
 		session_stopped(s);

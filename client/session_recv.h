@@ -47,11 +47,13 @@ struct session {
 	uint64_t sweep; /* the latest one; 0 is older than any */
 	bool sweeping;  /* it has not ended */
 	unsigned reclaim_tries;
+	unsigned looks; /* at a server whose process seems to be the one that ended */
 	struct out_msg *out_head, **out_tail;
 	unsigned n_out;
 	uint64_t last_mark; /* qsbr_snapshot() when `leaving` was set */
 	bool leaving;       /* unmap the tether when the counter has passed last_mark */
 
+	uint32_t away; /* atomic: see session_is_away(); set by the control thread */
 	uint32_t grants_out; /* atomic: the handle's thread adds, control subtracts */
 
 	pthread_mutex_t lock; /* protects all below */

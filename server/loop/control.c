@@ -23,6 +23,7 @@
 #include "grants.h"
 #include "grow.h"
 #include "inherit.h"
+#include "listen.h"
 #include "rekey.h"
 #include "returns.h"
 #include "session.h"
@@ -62,6 +63,9 @@ static void drain_begin(evutil_socket_t sig, short what, void *arg)
 		clock_now_ns() + (uint64_t)c->cfg.drain_ms * NS_PER_MS;
 	if (c->unix_port)
 		(void)conn_unix_accept(c->unix_port, false);
+	/* Clients take a server that listens for the next one. */
+	if (c->unix_port && c->region->sessions_fd >= 0)
+		listen_hide(c->cfg.socket);
 	m.refuse.reason = MSG_REASON_SHUTDOWN;
 	m.refuse.text = (const uint8_t *)"the server is leaving";
 	m.refuse.text_len = (uint16_t)strlen("the server is leaving");

@@ -197,13 +197,18 @@ int listen_begin(const struct listen_socket *l)
 	return err_set_errno(FARKV_ESYS, errno, "cannot listen at %s", l->path);
 }
 
-void listen_close(struct listen_socket *l)
+void listen_hide(const struct listen_socket *l)
 {
 	struct stat mine = {.st_dev = l->dev, .st_ino = l->ino};
 
 	/* While it is open no other file can have its inode number. */
 	if (is_still(l->path, &mine))
 		unlink(l->path);
+}
+
+void listen_close(struct listen_socket *l)
+{
+	listen_hide(l);
 	/*
 	 * A client in the accept queue may have sent descriptors, which must not be dropped
 	 * here (closer.h): the end of the process closes the socket.

@@ -23,6 +23,9 @@ int listen_open(const char *path, unsigned mode, struct listen_socket *l_out);
 /** Let clients connect. 0 or FARKV_ESYS with a detail. */
 int listen_begin(const struct listen_socket *l);
 
+/** Remove the socket's name, if it is still ours: nobody finds it any more. */
+void listen_hide(const struct listen_socket *l);
+
 /** Stop listening, remove the socket and the lock file if they are still ours: another server
  * may have taken the path. */
 void listen_close(struct listen_socket *l);

@@ -6,6 +6,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -180,13 +181,20 @@ int real_server_end(struct real_server *s, int sig)
 	return status;
 }
 
+/* Also a folder in it, such as the one of a memory file's sessions. */
 static void dir_remove(const char *path)
 {
+	char inner[PATH_MAX];
 	DIR *d = opendir(path);
 	struct dirent *e;
 
-	while (d && (e = readdir(d)))
-		unlinkat(dirfd(d), e->d_name, 0);
+	while (d && (e = readdir(d))) {
+		if (!strcmp(e->d_name, ".") || !strcmp(e->d_name, "..") ||
+		    unlinkat(dirfd(d), e->d_name, 0) == 0)
+			continue;
+		snprintf(inner, sizeof(inner), "%s/%s", path, e->d_name);
+		dir_remove(inner);
+	}
 	if (d)
 		closedir(d);
 	rmdir(path);

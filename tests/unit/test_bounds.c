@@ -221,14 +221,14 @@ END_TEST
 START_TEST(session_that_asks_for_versions_in_a_loop_is_ended)
 {
 	struct msg m = {.type = MSG_PREFIX_REQ, .req = 7};
-	uint32_t before = c->next_id;
+	uint32_t before = region_state(c->region)->last_id;
 
 	for (unsigned i = 0; i < 4; i++)
 		ck_assert(say(&alice, &m, NULL));
-	ck_assert_uint_eq(c->next_id, before + 4);
+	ck_assert_uint_eq(region_state(c->region)->last_id, before + 4);
 	ck_assert(!say(&alice, &m, NULL));
 	ck_assert_ptr_null(alice.session);
-	ck_assert_uint_eq(c->next_id, before + 4);
+	ck_assert_uint_eq(region_state(c->region)->last_id, before + 4);
 	ck_assert_uint_eq(c->counts.protocol_errors, 1);
 }
 END_TEST
