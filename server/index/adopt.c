@@ -11,6 +11,7 @@
 #include "common/base/atomic.h"
 #include "common/base/err.h"
 #include "server/memory/slab_marks.h"
+#include "server/memory/step.h"
 
 #include "fsck_index.h"
 
@@ -140,13 +141,19 @@ bool adopt_is_frozen(const struct region *r, uint64_t entry)
 
 int adopt_region(struct region *r, struct slab *slab, bool verify)
 {
-	int err = region_redo(r);
+	int err;
 
+	step_reached(STEP_ADOPT);
+	err = region_redo(r);
+	step_reached(STEP_ADOPT_REDO);
 	if (!err)
 		err = heap_restore(r->heap);
 	if (!err)
 		err = slab_restore(slab);
 	if (!err)
 		err = directory_adopt(r);
-	return err ? err : slots_adopt(r, slab, verify);
+	if (!err)
+		err = slots_adopt(r, slab, verify);
+	step_reached(STEP_ADOPT_BOOKS);
+	return err;
 }

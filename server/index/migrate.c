@@ -12,6 +12,7 @@
 #include "common/region/block.h"
 #include "common/region/fetch.h"
 #include "common/region/hash.h"
+#include "server/memory/step.h"
 
 /* Chains of CAS in flight at once, one doorbell each. */
 #define GROUP_CHAINS 32u
@@ -390,6 +391,7 @@ static bool freeze_done(struct migration *m, bool *lost_out)
 	m->phase = FREEZE;
 	if (*lost_out)
 		m->at = 0;
+	step_reached(STEP_FREEZE);
 	return true;
 }
 
@@ -450,6 +452,7 @@ static void build(struct migration *m)
 {
 	struct migrate_result *res = &m->result;
 
+	step_reached(STEP_FROZEN);
 	for (unsigned half = 0; half < 2; half++) {
 		uint64_t empty = slot_empty(entry_gen(m->entry[half]));
 
@@ -475,7 +478,9 @@ static void build(struct migration *m)
 	}
 	/* The remaining slots never stopped changing: their content is lost. */
 	res->damaged += SUBTABLE_SLOTS - m->n_frozen;
+	step_reached(STEP_BUILT);
 	announce(m);
+	step_reached(STEP_ANNOUNCED);
 	m->phase = PUBLISH;
 	m->at = 0;
 }
@@ -500,6 +505,7 @@ static bool publish(struct migration *m)
 	half = m->at >= n;
 	atom_store_publish(&region_dir(m->r)[first + m->at], m->entry[half]);
 	m->at++;
+	step_reached(STEP_PUBLISHED);
 	return true;
 }
 
@@ -508,7 +514,9 @@ static void retire(struct migration *m)
 	uint64_t now = clock_now_ns();
 	struct migrate_result *res = &m->result;
 
+	step_reached(STEP_RETIRE);
 	region_redo_clear(m->r);
+	step_reached(STEP_RETIRED);
 	res->frozen_ns = now - m->freeze_ns;
 	/* Uses our copies: a misbehaving client may have changed the old slots since. */
 	for (unsigned s = 0; res->dead && s < SUBTABLE_SLOTS; s++)

@@ -8,6 +8,7 @@
 #include "common/base/clock.h"
 #include "common/base/log.h"
 #include "common/base/util.h"
+#include "server/memory/step.h"
 
 #include "core.h"
 #include "session.h"
@@ -65,6 +66,7 @@ static void check(struct control *c)
 		log_info("all have answered the barrier: the memory that waited for it is free");
 	b->on = false;
 	b->passed++;
+	step_reached(STEP_BARRIER_OVER);
 	slab_barrier_passed(c->slab);
 	heap_barrier_passed(c->region->heap);
 	core_memory_freed(c);
@@ -107,6 +109,7 @@ static void start(evutil_socket_t fd, short what, void *arg)
 		next = TAILQ_NEXT(s, link);
 		if (s->barrier_owed && !session_send(s, &m, NULL, NULL, 0))
 			session_end(s);
+		step_reached(STEP_BARRIER);
 	}
 	check(c);
 }

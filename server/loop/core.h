@@ -15,6 +15,7 @@
 
 #include <event2/event.h>
 
+#include "common/base/clock.h"
 #include "common/base/rate_limit.h"
 #include "common/region/layout.h"
 
@@ -65,7 +66,7 @@ struct control {
 	struct session_list sessions;
 	uint32_t n_connections;
 	struct lingering lingering;
-	uint64_t inherit_until_ns; /* see inherit_expects(); 0: the region was not adopted */
+	uint64_t inherit_until_ns; /* see core_expects_clients(); 0: the region was not adopted */
 	uint64_t drain_until; /* 0: serving */
 	bool failed;
 	struct rate_limit complaints, notes; /* of log lines */
@@ -120,6 +121,12 @@ bool core_note_due(struct control *c);
 /** Log how many lines were dropped in the periods that ended before `now`. True: call again
  * later. */
 bool core_tell_dropped(struct control *c, uint64_t now);
+
+/** True while the clients of the server before can be expected to come to this one soon. */
+static inline bool core_expects_clients(const struct control *c)
+{
+	return c->inherit_until_ns && clock_now_ns() < c->inherit_until_ns;
+}
 
 /** A number that no session and no prefix of this region has had; false when all are used up. */
 bool core_next_id(struct control *c, uint32_t *id_out);

@@ -21,6 +21,7 @@
 #include "common/base/clock.h"
 #include "common/base/util.h"
 #include "server/memory/reserve.h"
+#include "server/memory/step.h"
 
 #include "barrier.h"
 #include "core.h"
@@ -202,7 +203,11 @@ static bool grant(struct session *s, struct msg *g, uint32_t req,
 	else
 		slab_write_off(s->control->slab, g->blocks.cls);
 	sweep_granted(s, refs, g->blocks.n);
-	return session_reply(s, g, req, refs);
+	step_reached(STEP_GRANT);
+	if (!session_reply(s, g, req, refs))
+		return false;
+	step_reached(STEP_GRANTED);
+	return true;
 }
 
 static bool defer(struct control *c, const struct deferred *d)

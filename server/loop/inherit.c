@@ -10,6 +10,7 @@
 
 #include "common/base/clock.h"
 #include "common/base/log.h"
+#include "server/memory/step.h"
 
 #include "barrier.h"
 #include "core.h"
@@ -72,19 +73,19 @@ bool inherit_sessions(struct control *c)
 {
 	struct session_entry *table = region_sessions(c->region);
 
-	for (uint32_t i = 0; i < c->region->sb.session_count; i++)
-		if (table[i].prefix && !inherit_one(c, &table[i]))
+	for (uint32_t i = 0; i < c->region->sb.session_count; i++) {
+		if (!table[i].prefix)
+			continue;
+		if (!inherit_one(c, &table[i]))
 			return false;
+		step_reached(STEP_INHERIT);
+	}
 	remove_others(c);
 	c->inherit_until_ns = clock_now_ns() + EXPECT_NS;
 	sweep_lost(c);
 	barrier_want(c);
 	log_info("memory file: the region is adopted; %u clients of the server before still use it",
 		 c->lingering.n);
+	step_reached(STEP_INHERITED);
 	return true;
-}
-
-bool inherit_expects(const struct control *c)
-{
-	return clock_now_ns() < c->inherit_until_ns;
 }

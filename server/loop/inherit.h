@@ -18,7 +18,4 @@ struct control;
  */
 bool inherit_sessions(struct control *c);
 
-/** True while the earlier server's clients can be expected to come to this one soon. */
-bool inherit_expects(const struct control *c);
-
 #endif

@@ -12,10 +12,10 @@
 #include "common/base/log.h"
 #include "common/base/util.h"
 #include "server/memory/slab_marks.h"
+#include "server/memory/step.h"
 
 #include "barrier.h"
 #include "core.h"
-#include "inherit.h"
 #include "session.h"
 
 /* Sessions often die together: a sweep starts this long after the first death. */
@@ -222,6 +222,7 @@ static void sweep_finish(struct control *c)
 	w->stats.deaths = 0;
 	w->lost = false;
 	w->lingering_notified = false;
+	step_reached(STEP_SWEPT);
 	if (w->outcome.leaked)
 		barrier_want(c);
 	stop(c);
@@ -331,6 +332,7 @@ static void ask(struct control *c)
 		    !session_send(s, &m, q->refs, NULL, 0))
 			session_end(s);
 	}
+	step_reached(STEP_SWEEP_ASK);
 	sweep_settle(c);
 }
 
@@ -482,6 +484,7 @@ static void begin(struct control *c)
 		if (s->welcomed && !s->left)
 			owe(s, w->began_ns);
 	core_tick_soon(c);
+	step_reached(STEP_SWEEP);
 	announce(c, MSG_SWEEP_BEGIN);
 	sweep_acks_check(c);
 }
@@ -743,7 +746,7 @@ bool sweep_hurry(struct control *c)
 	if (!sweep_is_due(w) || w->retry_ns)
 		return false;
 	if (!lingering_gone(&c->lingering))
-		return inherit_expects(c);
+		return core_expects_clients(c);
 	w->not_before_ns = 0;
 	w->first_death_ns = 0;
 	sweep_schedule(c);

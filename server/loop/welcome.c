@@ -23,6 +23,7 @@
 #include "common/proto/auth.h"
 #include "common/proto/keyfile.h"
 #include "common/rdma/verbs.h"
+#include "server/memory/step.h"
 
 #include "closer.h"
 #include "barrier.h"
@@ -274,12 +275,14 @@ static bool welcome(struct session *s, bool readonly,
 		session_refuse(s, MSG_REASON_FULL, "the region's session table is full");
 		return false;
 	}
+	step_reached(STEP_ENTERED);
 	/* It takes part in barriers before it can hold a reference (I5). */
 	s->welcomed = true;
 	c->counts.sessions++;
 	c->counts.sessions_total++;
 	if (!send_welcome(s, &w) || !sweep_welcomed(s))
 		return false;
+	step_reached(STEP_WELCOMED);
 	log_debug("session %u: %s, %s%s%s", s->id, session_peer(s, peer),
 		  s->readonly ? "read-only" : "read-write",
 		  key ? ", key " : "", key ? key->name : "");

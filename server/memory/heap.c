@@ -12,6 +12,8 @@
 #include "common/base/err.h"
 #include "common/region/layout.h"
 
+#include "step.h"
+
 struct run {
 	uint64_t page, n;
 };
@@ -87,6 +89,7 @@ void heap_map_segment(struct heap *h, uint64_t page, uint64_t n, uint8_t cls)
 
 	for (uint64_t i = 1; h->map && i < n; i++)
 		h->map[at + i] = page_pack(PAGE_IS_LATER, 0, cls);
+	step_reached(STEP_SEGMENT);
 	if (h->map)
 		atom_store_publish(&h->map[at], page_pack(PAGE_IS_SEGMENT, (uint32_t)n, cls));
 }
@@ -96,6 +99,7 @@ static void map_clear(struct heap *h, uint64_t at, uint64_t n)
 {
 	atom_store_publish(&h->map[at], 0);
 	atom_compiler_barrier();
+	step_reached(STEP_PAGES_FREE);
 	memset(&h->map[at], 0, n * sizeof(h->map[0]));
 }
 

@@ -22,6 +22,7 @@
 #include "prefault.h"
 #include "region_file.h"
 #include "reserve.h"
+#include "step.h"
 
 /*
  * Versions begin with the session's number. A client may remember a version of a store that is
@@ -184,7 +185,9 @@ void region_dir_double(struct region *r)
 	to = region_dir(r);
 	for (uint64_t i = 0; i < n; i++)
 		to[2 * i] = to[2 * i + 1] = from[i];
+	step_reached(STEP_DOUBLE);
 	atom_store_publish(d, dirword_pack(region_dir_off(r->depth), r->depth));
+	step_reached(STEP_DOUBLED);
 }
 
 void region_redo_set(struct region *r, const struct region_redo *redo)
@@ -370,9 +373,11 @@ int region_redo(struct region *r)
 	}
 	n = UINT64_C(1) << (r->depth - depth);
 	first = hash_dir_index(redo.hash, r->depth) & ~(n - 1);
-	for (uint64_t i = 0; i < n; i++)
+	for (uint64_t i = 0; i < n; i++) {
 		atom_store_publish(&region_dir(r)[first + i],
 				   redo.fresh[split && i >= n / 2]);
+		step_reached(STEP_PUBLISHED);
+	}
 	region_redo_clear(r);
 	return 0;
 }
@@ -426,6 +431,7 @@ static int region_new(struct region *r, const struct region_config *cfg)
 	if (err)
 		return err;
 	sign(r);
+	step_reached(STEP_CREATED);
 	return cfg->file ? region_file_finish(cfg->file) : 0;
 }
 
