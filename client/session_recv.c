@@ -106,9 +106,17 @@ static void session_listen_no_more(struct session *s)
 		session_listen_no_more(s);            \
 	} while (0)
 
+static uint32_t work(const struct session *s)
+{
+	return s->inv ? qsbr_pending(&s->qsbr) & (PENDING_SWEEP | PENDING_RECLAIM) : 0;
+}
+
 /* ---- no server ---------------------------------------------------------------- */
 
-/* Nothing of what the server has asked for will be wanted. */
+/*
+ * Nothing of what the server has asked for will be wanted. Not from code that is just answering:
+ * it uses the list, and may hold the inventory's lock.
+ */
 static void forget_requests(struct session *s)
 {
 	for (unsigned i = 0; i < s->n_acks; i++)
@@ -126,8 +134,9 @@ static void forget_requests(struct session *s)
 
 static void session_go_away(struct session *s)
 {
+	if (session_is_away(s))
+		return;
 	control_mute(&s->src);
-	forget_requests(s);
 	pthread_mutex_lock(&s->lock);
 	atom_store_relaxed(&s->away, 1);
 	pthread_cond_broadcast(&s->cond);
@@ -141,6 +150,8 @@ static void look_for_server(struct session *s)
 {
 	enum channel_next next = channel_look(s->ch);
 
+	if (s->n_acks || s->sweeping || work(s))
+		forget_requests(s);
 	/* After some time it is another one that happens to have the same number. */
 	s->looks = next == CHANNEL_SAME_PROCESS ? s->looks + 1 : 0;
 	if (!(qsbr_pending(&s->qsbr) & PENDING_BROKEN) && next != CHANNEL_OTHER_PROCESS &&
@@ -163,11 +174,6 @@ static void channel_ended(struct session *s, int errnum)
 }
 
 /* ---- answers -------------------------------------------------- */
-
-static uint32_t work(const struct session *s)
-{
-	return s->inv ? qsbr_pending(&s->qsbr) & (PENDING_SWEEP | PENDING_RECLAIM) : 0;
-}
 
 /* True if session_stopped() must be called again, in a millisecond. */
 static bool session_stop_wanted(const struct session *s)

@@ -18,8 +18,10 @@
 #include <getopt.h>
 #include <inttypes.h>
 #include <signal.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include "common/base/util.h"
 #include "common/region/layout.h"
@@ -83,6 +85,20 @@ static void put_ballast(void)
 static const char *server_args[] = {"-m", NULL, "--grace-ms", GRACE_MS,
 				    "--drain-ms", "3000", NULL};
 
+/* Its region outlives it. */
+static char memory_file[80];
+static const char *adopted_args[] = {"-m", NULL, "--grace-ms", GRACE_MS, "--drain-ms", "3000",
+				     "--memory-file", memory_file, NULL};
+
+static void forget_memory_file(void)
+{
+	char cmd[512];
+
+	snprintf(cmd, sizeof(cmd), "rm -rf %s %s.data %s.sessions", memory_file, memory_file,
+		 memory_file);
+	ck_assert_int_eq(system(cmd), 0);
+}
+
 static const char *memory(uint64_t n)
 {
 	if (options.memory)
@@ -138,7 +154,7 @@ static void use_clock_no_more(void)
 /* The n-th server, or the one at the address. */
 static void serve(uint64_t n)
 {
-	server_args[1] = memory(n);
+	server_args[1] = adopted_args[1] = memory(n);
 	if (options.address) {
 		memset(&srv, 0, sizeof(srv));
 		snprintf(srv.path, sizeof(srv.path), "%s", options.address);
@@ -157,6 +173,8 @@ static void serve_no_more(void)
 	use_clock_no_more();
 	if (!options.address)
 		real_server_fini(&srv);
+	if (board->plan.adopt_server)
+		forget_memory_file();
 }
 
 static struct sums server_sums(void)
@@ -358,8 +376,9 @@ static void round_of(struct sums *sums, uint64_t *random)
 	if (!board->plan.kill_server) {
 		struct farkv *kv = e2e_open(srv.path, 20000);
 
-		r.splits -= before.splits;
-		r.compactions -= before.compactions;
+		/* A server that was adopted has counted from 0. */
+		r.splits -= UTIL_MIN(before.splits, r.splits);
+		r.compactions -= UTIL_MIN(before.compactions, r.compactions);
 		sweep_keys(kv, &h);
 		farkv_close(kv);
 	}
@@ -462,6 +481,22 @@ START_TEST(servers_stopped_and_killed_stay_linearizable)
 }
 END_TEST
 
+START_TEST(servers_killed_and_adopted_stay_linearizable)
+{
+	struct sums s;
+
+	if (options.address || real_server_is_remote())
+		return;
+	snprintf(memory_file, sizeof(memory_file), "%s/farkv-stress-%d",
+		 access("/dev/shm", W_OK) ? "/tmp" : "/dev/shm", (int)getpid());
+	plan(false);
+	board->plan.server_args = adopted_args;
+	board->plan.adopt_server = true;
+	s = rounds(80, 1000);
+	ck_assert_uint_gt(s.harm.server_kills, 0);
+}
+END_TEST
+
 /* ---- options --------------------------------------------------------------- */
 
 static uint64_t number(const char *name, const char *text)
@@ -551,6 +586,7 @@ static Suite *suite(void)
 	suite_add_tcase(s, clients);
 	tcase_set_timeout(server, limit);
 	tcase_add_test(server, servers_stopped_and_killed_stay_linearizable);
+	tcase_add_test(server, servers_killed_and_adopted_stay_linearizable);
 	suite_add_tcase(s, server);
 	return s;
 }

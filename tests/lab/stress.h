@@ -36,6 +36,7 @@ struct stress_plan {
 	unsigned harm_ms;     /* most time between two things that are done */
 	bool kill_clients, stop_clients, stop_server;
 	bool kill_server;     /* once a round: it ends with that */
+	bool adopt_server;    /* kill it, and have the next one adopt its region */
 	bool bad_way;         /* to the server: any network fault is allowed */
 	bool dated;           /* some values expire; recorder_use_clock() was called */
 	unsigned op_timeout_ms;

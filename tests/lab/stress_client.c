@@ -500,7 +500,8 @@ static void one_step(struct client *c)
 
 static void connect_to(struct client *c)
 {
-	bool patient = c->board->plan.kill_server || c->board->plan.bad_way;
+	const struct stress_plan *p = &c->board->plan;
+	bool patient = p->kill_server || p->adopt_server || p->bad_way;
 	uint64_t end = recorder_now() + UINT64_C(180000000000);
 	struct farkv_options o;
 	int err;

@@ -70,6 +70,25 @@ static void stop_server(struct nemesis *n, uint64_t now)
 	n->t->server_stops++;
 }
 
+/* One that is just connecting could not know of the next server. */
+static bool all_ready(const struct nemesis *n)
+{
+	for (unsigned i = 0; i < n->b->plan.clients; i++)
+		if (n->worker[i].pid && !STRESS_LOAD(n->b->place[i].ready))
+			return false;
+	return true;
+}
+
+/* Whatever the clients are doing, those that are stopped included. */
+static void adopt_server(struct nemesis *n)
+{
+	if (!all_ready(n))
+		return;
+	(void)real_server_end(n->server, SIGKILL);
+	real_server_start(n->server, n->b->plan.server_args);
+	n->t->server_kills++;
+}
+
 static void act(struct nemesis *n, uint64_t now)
 {
 	const struct stress_plan *p = &n->b->plan;
@@ -82,6 +101,8 @@ static void act(struct nemesis *n, uint64_t now)
 		stop_client(n, i, now);
 	else if (what < 9 && p->kill_clients)
 		kill_client(n, i);
+	else if (what == 9 && p->adopt_server)
+		adopt_server(n);
 	else if (what == 9 && p->stop_server && n->server->pid)
 		stop_server(n, now);
 }
