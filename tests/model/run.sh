@@ -310,5 +310,26 @@ cluster() {
 	noticed -DMUTANT_RETURNS_WITH_DATA -DTAKEOVER
 }
 
+# One server that ends, at any moment; in the large configuration two in a row.
+adopt() {
+	holds -DKILLS=0
+	holds -DOPS=0
+	if large; then
+		holds
+		holds -DKILLS=2 -DOPS=0
+	fi
+
+	reached -DCOVER_REDONE
+	reached -DCOVER_OLD_CLIENT_WRITES
+	reached -DCOVER_GRANTED_AFTER_ADOPTION
+
+	noticed -DMUTANT_SWEEP_AWAITS_NOBODY
+	noticed -DMUTANT_BARRIER_AWAITS_NOBODY
+	noticed -DMUTANT_OTHER_META
+	noticed -DMUTANT_NO_REDO
+	noticed -DMUTANT_REDO_LATE
+	noticed -DMUTANT_ONE_FROZEN_IS_ALL
+}
+
 "$name"
 [ "$failures" -eq 0 ]

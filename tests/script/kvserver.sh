@@ -96,6 +96,32 @@ kill -INT "$server"
 wait "$server" || fail "SIGINT: exit status"
 [ ! -e "$dir/s" ] || fail "the socket remains after SIGINT"
 
+# ---- a memory file: the next server has what one left that was killed
+file=$dir/store
+start_server memo -m 64m --memory-file "$file"
+expect 0 kvcli -s "$dir/memo" put key value
+refused 1 "memory-file: $file is in use by a kvserver .pid $server." --memory-file "$file"
+kill -9 "$server"
+wait "$server" 2>/dev/null
+rm "$dir/memo.ready"
+start_server memo -m 8m --memory-file "$file" --verify
+expect 0 kvcli -s "$dir/memo" get key && prints 'value\n'
+first=$server
+rm "$dir/memo.ready"
+start_server memo --memory-file "$file" --replace
+wait "$first" || fail "a server that is replaced: exit status"
+expect 0 kvcli -s "$dir/memo" get key && prints 'value\n'
+expect 0 kvcli -s "$dir/memo" fsck && shows 'nothing is wrong'
+stop_server
+echo text >"$dir/text"
+refused 1 "memory-file: $dir/text is left as it is: .*not a farkv region" --memory-file "$dir/text"
+expect 0 cat "$dir/text" && prints 'text\n'
+truncate -s 1m "$file.data"
+refused 1 "store.data has 1048576 bytes.*it was cut" --memory-file "$file"
+refused 1 'cannot open .*/nowhere/store.new' --memory-file "$dir/nowhere/store"
+refused 64 'replace: there is no region' --replace
+refused 64 'verify: there is no region' --verify
+
 # ---- a server that ends waits for clients, not for ever
 start_server drain -m 64 --drain-ms 300
 python3 - "$dir/drain" <<'PY' &

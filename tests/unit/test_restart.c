@@ -299,7 +299,27 @@ static void *write_all_the_time(void *arg)
 	return NULL;
 }
 
-START_TEST(servers_killed_in_a_row_no_operation_fails)
+/* The next one asks this one to end, and waits for that. */
+static void server_is_replaced(void)
+{
+	static const char *replacing[] = {"-m", "64m", "--grace-ms", "5", "--memory-file", file,
+					  "--replace", NULL};
+	pid_t old = srv.pid;
+	int status;
+
+	srv.pid = 0;
+	real_server_start(&srv, replacing);
+	ck_assert_int_eq(waitpid(old, &status, 0), old);
+	ck_assert_int_eq(status, 0);
+}
+
+static void server_dies_and_another_starts(void)
+{
+	server_dies();
+	real_server_start(&srv, args);
+}
+
+static void change_servers(void (*next)(void), int times)
 {
 	struct writer w[WRITERS] = {0};
 
@@ -309,20 +329,30 @@ START_TEST(servers_killed_in_a_row_no_operation_fails)
 		ck_assert_int_eq(pthread_create(&w[i].thread, NULL, write_all_the_time, &w[i]),
 				 0);
 	}
-	for (int kill = 0; kill < KILLS; kill++) {
+	for (int n = 0; n < times; n++) {
 		for (int i = 0; i < WRITERS; i++) {
 			uint64_t before = atom_load_relaxed(&w[i].done);
 
 			while (atom_load_relaxed(&w[i].done) < before + 200)
 				usleep(100);
 		}
-		server_dies();
-		real_server_start(&srv, args);
+		next();
 	}
 	atom_store_relaxed(&stop, true);
 	for (int i = 0; i < WRITERS; i++)
 		ck_assert_int_eq(pthread_join(w[i].thread, NULL), 0);
 	check_store(kv, (uint64_t)50 * WRITERS);
+}
+
+START_TEST(servers_killed_in_a_row_no_operation_fails)
+{
+	change_servers(server_dies_and_another_starts, KILLS);
+}
+END_TEST
+
+START_TEST(servers_replaced_in_a_row_no_operation_fails)
+{
+	change_servers(server_is_replaced, 5);
 }
 END_TEST
 
@@ -345,6 +375,7 @@ static Suite *suite(void)
 	tcase_add_test(t, versions_and_sessions_go_on);
 	tcase_add_test(t, values_that_expire_have_their_rest);
 	tcase_add_test(t, servers_killed_in_a_row_no_operation_fails);
+	tcase_add_test(t, servers_replaced_in_a_row_no_operation_fails);
 	suite_add_tcase(s, t);
 	return s;
 }
