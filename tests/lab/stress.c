@@ -108,7 +108,12 @@ static const char *memory(uint64_t n)
 	return n % 2 ? LITTLE_MEMORY : MEMORY;
 }
 
-/* Map CLOCK of the server's region, which is a file without a name. */
+static bool is_meta(const char *link)
+{
+	return strstr(link, "farkv-meta") || (memory_file[0] && !strcmp(link, memory_file));
+}
+
+/* Map CLOCK of the server's region, whose file may have no name. */
 static void *map_clock(void)
 {
 	char dir[64], path[sizeof(dir) + 257], to[64];
@@ -125,7 +130,7 @@ static void *map_clock(void)
 
 		snprintf(path, sizeof(path), "%s/%s", dir, e->d_name);
 		n = readlink(path, to, sizeof(to) - 1);
-		if (n < 0 || (to[n] = '\0', !strstr(to, "farkv-meta")))
+		if (n < 0 || (to[n] = '\0', !is_meta(to)))
 			continue;
 		fd = open(path, O_RDONLY | O_CLOEXEC);
 		ck_assert_int_ge(fd, 0);

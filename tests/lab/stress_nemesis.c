@@ -182,8 +182,9 @@ static bool goes_on(const struct nemesis *n, uint64_t now, uint64_t end)
 {
 	const struct stress_plan *p = &n->b->plan;
 
-	return now < end || ((p->stop_clients || p->kill_clients) &&
-			     n->t->stops + n->t->kills == 0);
+	return now < end ||
+	       ((p->stop_clients || p->kill_clients) && n->t->stops + n->t->kills == 0) ||
+	       (p->adopt_server && n->t->server_kills == 0);
 }
 
 void stress_harm(struct stress_board *b, struct real_server *server,

@@ -206,9 +206,30 @@ inline split()
 	redo = 0
 }
 
-/* From now on the old page holds any words. */
-inline page_again()
+inline sweep()
 {
+	atomic {
+		SWEEP_MAY;
+		b = 1;
+		do
+		:: b > BLOCKS -> break
+		:: b <= BLOCKS ->
+			if
+			:: !NAMED(b) && !IN_HAND(b) -> books_free = books_free | 1 << b
+			:: else
+			fi;
+			b++
+		od;
+		b = 0
+	}
+}
+
+/* From then on the old page holds any words. */
+inline barrier()
+{
+	atomic { BARRIER_MAY; pending[0] = 1; pending[1] = 1 };
+	(!inside[0] || !joined[0]);
+	(!inside[1] || !joined[1]);
 	atomic {
 		if
 		:: SLOT(old, 0) = 1; SLOT(old, 1) = 2
@@ -243,25 +264,11 @@ again:
 		:: LEADS(0) == 0 || LEADS(1) == 0 -> split()
 		:: else
 		fi;
-		/* A barrier, and with it a sweep: both wait for the old sessions. */
-		atomic {
-			SWEEP_MAY;
-			b = 1;
-			do
-			:: b > BLOCKS -> break
-			:: b <= BLOCKS ->
-				if
-				:: !NAMED(b) && !IN_HAND(b) -> books_free = books_free | 1 << b
-				:: else
-				fi;
-				b++
-			od;
-			b = 0
-		};
-		atomic { BARRIER_MAY; pending[0] = 1; pending[1] = 1 };
-		(!inside[0] || !joined[0]);
-		(!inside[1] || !joined[1]);
-		page_again()
+		/* Both wait for the old sessions. */
+		if
+		:: sweep(); barrier()
+		:: barrier(); sweep()
+		fi
 	} unless {
 		atomic {
 			kill ->
