@@ -92,7 +92,8 @@ enum farkv_error {
 
 	/* No connection. The next call tries to make a new one; after two attempts in a row that
 	 * found no server, not before 0.1 s have passed. */
-	FARKV_EDISCONNECTED = -1100, /**< the server is gone, or was restarted */
+	FARKV_EDISCONNECTED = -1100, /**< the server is gone, or was restarted
+					  without its memory file */
 	FARKV_EUNREACHABLE = -1101,  /**< nobody listens at that address */
 	FARKV_EREFUSED = -1102,      /**< the server refused the session */
 	FARKV_EPROTOCOL = -1103,     /**< the peer does not speak the protocol */
