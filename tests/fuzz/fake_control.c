@@ -65,6 +65,12 @@ void control_tick(struct control_source *src, bool on)
 	src->ticking = on;
 }
 
+void control_look(struct control_source *src, bool on)
+{
+	FUZZ_CHECK(src == source);
+	src->looking = on;
+}
+
 void control_mute(struct control_source *src)
 {
 	FUZZ_CHECK(src == source);

@@ -118,6 +118,11 @@ void control_tick(struct control_source *src, bool on)
 	src->ticking = on;
 }
 
+void control_look(struct control_source *src, bool on)
+{
+	src->looking = on;
+}
+
 void control_mute(struct control_source *src)
 {
 	src->muted = true;
@@ -199,6 +204,25 @@ void channel_untie(struct channel *ch)
 	if (ch->tether)
 		sim_conn_untie(((struct sim_channel *)ch)->conn);
 	ch->tether = NULL;
+}
+
+/* The region ends with its server. */
+bool channel_is_away(const struct channel *ch, int errnum)
+{
+	(void)ch;
+	(void)errnum;
+	return false;
+}
+
+enum channel_next channel_look(const struct channel *ch)
+{
+	(void)ch;
+	return CHANNEL_NO_SERVER;
+}
+
+void channel_leave(struct channel *ch)
+{
+	(void)ch;
 }
 
 const char *channel_explain(int errnum, char *buf, size_t cap)
