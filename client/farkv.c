@@ -243,7 +243,8 @@ static_assert((int)FARKV_REQUEST_GET == (int)INDEX_GET &&
 		      (int)FARKV_REQUEST_REPLACE == (int)INDEX_REPLACE &&
 		      (int)FARKV_REQUEST_CAS == (int)INDEX_CAS &&
 		      (int)FARKV_REQUEST_DELETE == (int)INDEX_DELETE &&
-		      (int)FARKV_REQUEST_EXISTS == (int)INDEX_EXISTS,
+		      (int)FARKV_REQUEST_EXISTS == (int)INDEX_EXISTS &&
+		      (int)FARKV_REQUEST_DELETE_CAS == (int)INDEX_DELETE_CAS,
 	      "requests' kinds are the index's");
 
 static int queue_begin(struct farkv *kv, const void *array, const char *name,

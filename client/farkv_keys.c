@@ -448,6 +448,13 @@ int farkv_delete(struct farkv *kv, const void *key, size_t key_len)
 	return key_call(&kv, key, key_len, &w);
 }
 
+int farkv_delete_cas(struct farkv *kv, const void *key, size_t key_len, uint64_t expected)
+{
+	struct request w = {.kind = INDEX_DELETE_CAS, .expected = expected};
+
+	return key_call(kv, key, key_len, &w);
+}
+
 int farkv_exists(struct farkv *kv, const void *key, size_t key_len)
 {
 	static const struct request w = {.kind = INDEX_EXISTS};

@@ -337,7 +337,7 @@ void handle_after_in_full(struct farkv *kv, const struct index_op *op)
 		return;
 	if (op->near_full)
 		hint_near_full(kv, op);
-	if (op->kind != INDEX_DELETE && kv->mutations > 1 &&
+	if (!kind_deletes(op->kind) && kv->mutations > 1 &&
 	    may_lack_blocks(kv, op->cls))
 		prefetch(kv, op->cls);
 	if (alloc_exhausted(kv->conn.alloc) > 0 || alloc_surplus_due(kv->conn.alloc))

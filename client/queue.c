@@ -214,7 +214,7 @@ int queue_event_fd(struct farkv *kv)
 
 int queue_check_request(const struct farkv_request *req)
 {
-	if (req->kind > FARKV_REQUEST_EXISTS)
+	if (req->kind > FARKV_REQUEST_DELETE_CAS)
 		return err_set(FARKV_EINVAL, "request: unknown kind %u",
 			       req->kind);
 	if (req->flags || req->reserved)
@@ -330,7 +330,7 @@ static void deliver(struct farkv *kv, struct request *r,
 		c->result = give_value(kv, r, c);
 		if (c->result)
 			queue_keep_line(r);
-	} else if (r->op.kind != INDEX_DELETE) { /* 0 of an exists */
+	} else if (!kind_deletes(r->op.kind)) { /* 0 of an exists */
 		c->version = r->op.version;
 	}
 	if (c->result)

@@ -92,7 +92,7 @@ int handle_waited(const struct farkv *kv, const struct index_op *op, int err)
  */
 static int wait_over(const struct farkv *kv, const struct index_op *op)
 {
-	bool denied = op->wait == INDEX_WAIT_BLOCK && op->kind != INDEX_DELETE &&
+	bool denied = op->wait == INDEX_WAIT_BLOCK && !kind_deletes(op->kind) &&
 		      (kv->conn.denied[op->cls] || kv->conn.waits[op->cls]);
 
 	return handle_waited(kv, op, denied ? FARKV_ENOSPC : FARKV_ETIMEDOUT);
@@ -161,7 +161,7 @@ static uint64_t wait_block(struct farkv *kv, struct index_op *op, uint64_t now,
 		}
 	}
 	if (l->denied[op->cls]) {
-		if (op->kind == INDEX_DELETE)
+		if (kind_deletes(op->kind))
 			return now;
 		/* Those become usable after T. */
 		if (ready && ready < op->deadline_ns)
@@ -174,7 +174,7 @@ static uint64_t wait_block(struct farkv *kv, struct index_op *op, uint64_t now,
 		return now + BACKOFF_MAX_NS;
 	if (err)
 		return give_up(kv, op, err);
-	if (op->kind == INDEX_DELETE) {
+	if (kind_deletes(op->kind)) {
 		if (now < l->tombstone_pause_ns)
 			return now;
 		l->tombstone_pause_ns = now + TOMBSTONE_PAUSE_NS;

@@ -76,7 +76,7 @@ enum farkv_error {
 	/* The operation ended; handle and store are fine. */
 	FARKV_ENOTFOUND = -1000,   /**< no value is stored under the key */
 	FARKV_EEXISTS = -1001,     /**< add: the key already has a value */
-	FARKV_EVERSION = -1002,    /**< cas: the value has another version */
+	FARKV_EVERSION = -1002,    /**< cas, delete_cas: the value has another version */
 	FARKV_ENOSPC = -1003,      /**< the region has no memory for value or index */
 	FARKV_EINDEXFULL = -1004,  /**< the index cannot grow any further */
 	FARKV_ETOOLARGE = -1005,   /**< key or value is over the store's limit */
@@ -153,7 +153,7 @@ struct farkv_options {
 struct farkv_value {
 	const void *data; /**< the bytes; never NULL after success */
 	size_t len;       /**< their number; 0 is a valid value */
-	uint64_t version; /**< for farkv_cas(); unique for every write */
+	uint64_t version; /**< for farkv_cas() and farkv_delete_cas(); unique for every write */
 	uint64_t ttl_ms;  /**< time until it expires, at least 1; 0: it never does */
 	uint32_t user;    /**< the user word that it was written with; else 0 */
 };
@@ -248,7 +248,8 @@ enum farkv_request_kind {
 	FARKV_REQUEST_REPLACE,
 	FARKV_REQUEST_CAS,
 	FARKV_REQUEST_DELETE,
-	FARKV_REQUEST_EXISTS
+	FARKV_REQUEST_EXISTS,
+	FARKV_REQUEST_DELETE_CAS
 };
 
 /** One request for farkv_submit(). Set what is not needed to 0. */
@@ -258,9 +259,9 @@ struct farkv_request {
 	uint32_t flags;       /**< 0 */
 	const void *key;
 	size_t key_len;
-	const void *value;    /**< all but get, delete and exists; NULL if value_len is 0 */
+	const void *value;    /**< put, add, replace, cas; NULL if value_len is 0 */
 	size_t value_len;
-	uint64_t expected;    /**< cas: the version that must be there */
+	uint64_t expected;    /**< cas, delete_cas: the version that must be there */
 	void *buf;            /**< get: where the value goes, as with
 				   farkv_get_into(), or NULL */
 	size_t buf_len;       /**< get: bytes of `buf` */
@@ -276,7 +277,7 @@ struct farkv_completion {
 	int result;               /**< as the function of that name returns it */
 	struct farkv_value value; /**< get, with FARKV_OK; with FARKV_ETOOSMALL
 				       the length is set */
-	uint64_t version;         /**< found (get) or written, with FARKV_OK; delete and
+	uint64_t version;         /**< found (get) or written, with FARKV_OK; deletes and
 				       exists: 0. If other clients' puts replaced a put's value
 				       at once it may never have been visible */
 	const char *detail;       /**< NULL with FARKV_OK; otherwise one line: what was
@@ -656,6 +657,16 @@ int farkv_get_touch(struct farkv *kv, const void *key, size_t key_len, uint64_t 
  */
 int farkv_delete(struct farkv *kv, const void *key,
 		 size_t key_len) FARKV_MUST_CHECK;
+
+/**
+ * Remove a key and its value if the value still has the version `expected`, which a get returned:
+ * what is removed is what was read. Needs no memory.
+ * Errors: FARKV_EVERSION (another write came first), and those of farkv_delete(). Cost: that of
+ * farkv_delete(), 2 round trips with a cached location if the value there expires or another client
+ * has written it since.
+ */
+int farkv_delete_cas(struct farkv *kv, const void *key, size_t key_len,
+		     uint64_t expected) FARKV_MUST_CHECK;
 
 /**
  * Add to the number that is a key's value. The value is text, as memcached has it: decimal digits

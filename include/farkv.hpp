@@ -326,6 +326,14 @@ public:
 					   farkv_delete(kv_, key.data(), key.size()));
 	}
 
+	/** False if the value has another version than `expected`, or there is none. */
+	bool erase(bytes_view key, std::uint64_t expected)
+	{
+		const int err = farkv_delete_cas(kv_, key.data(), key.size(), expected);
+
+		return err != FARKV_EVERSION && detail::done_unless(FARKV_ENOTFOUND, err);
+	}
+
 	/**
 	 * farkv_incr(): the new number; a key without a value gets `initial`, if there is one, which
 	 * expires after `ttl`, 0: never.

@@ -438,6 +438,7 @@ static bool would_swap(const struct index_op *op, const struct location *l)
 	case INDEX_ADD:
 		return !alive;
 	case INDEX_CAS:
+	case INDEX_DELETE_CAS:
 		/* An unknown version is not the expected one. */
 		return alive && l->version && l->version == op->expected;
 	default:

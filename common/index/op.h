@@ -25,7 +25,8 @@ enum index_kind {
 	INDEX_REPLACE,
 	INDEX_CAS,
 	INDEX_DELETE,
-	INDEX_EXISTS, /* is there a value? */
+	INDEX_EXISTS,     /* is there a value? */
+	INDEX_DELETE_CAS, /* delete the value of one version */
 };
 
 /** True if operations of this kind change nothing. */
@@ -34,10 +35,21 @@ static inline bool kind_reads(unsigned kind)
 	return kind == INDEX_GET || kind == INDEX_EXISTS;
 }
 
+static inline bool kind_deletes(unsigned kind)
+{
+	return kind == INDEX_DELETE || kind == INDEX_DELETE_CAS;
+}
+
 /** True if operations of this kind write a value. */
 static inline bool kind_stores(unsigned kind)
 {
-	return !kind_reads(kind) && kind != INDEX_DELETE;
+	return !kind_reads(kind) && !kind_deletes(kind);
+}
+
+/** True if operations of this kind change a value of one version, op->expected, alone. */
+static inline bool kind_compares(unsigned kind)
+{
+	return kind == INDEX_CAS || kind == INDEX_DELETE_CAS;
 }
 
 enum index_wait {
@@ -181,7 +193,7 @@ struct index_op {
 	const void *value;
 	uint32_t value_len;
 	uint8_t kind;      /* enum index_kind */
-	uint64_t expected; /* INDEX_CAS: the version that must be there */
+	uint64_t expected; /* kind_compares(): the version that must be there */
 	/* Of a value that is written. The caller sets these two after index_op_start(). */
 	uint64_t ttl_ms;   /* 0: it never expires */
 	uint32_t user;     /* 0: none */
@@ -432,13 +444,13 @@ static inline enum next next_decide(struct index_op *op, uint64_t word, uint64_t
 /** Length of the value in the operation's block. */
 static inline uint32_t op_value_len(const struct index_op *op)
 {
-	return op->kind == INDEX_DELETE ? 0 : op->value_len;
+	return kind_deletes(op->kind) ? 0 : op->value_len;
 }
 
 /** Bytes of the operation's block: block_room_of() what it is to hold. */
 static inline uint64_t op_room(const struct index_op *op)
 {
-	uint64_t user = op->user && op->kind != INDEX_DELETE ? BLOCK_USER_BYTES : 0;
+	uint64_t user = op->user && !kind_deletes(op->kind) ? BLOCK_USER_BYTES : 0;
 
 	return block_room(op->key.len, op_value_len(op) + user);
 }

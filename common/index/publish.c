@@ -36,7 +36,7 @@ static struct block_pair op_pair(const struct index_op *op)
 				  .value_len = op_value_len(op),
 				  .flags = BLOCK_TOMBSTONE};
 
-	if (op->kind == INDEX_DELETE)
+	if (kind_deletes(op->kind))
 		return pair;
 	pair.user = op->user;
 	pair.expiry = op->expires.at;
@@ -113,7 +113,7 @@ static enum next block_write(struct index *ix, struct index_op *op)
 
 static uint64_t new_word_flags(const struct index_op *op)
 {
-	return op->kind == INDEX_ADD || op->kind == INDEX_CAS ? 0 : SLOT_BLIND;
+	return op->kind == INDEX_ADD || kind_compares(op->kind) ? 0 : SLOT_BLIND;
 }
 
 /* Prepare the CAS. A broken lane gets no chain. */
@@ -122,12 +122,12 @@ static enum next swap_begin(struct index *ix, struct index_op *op, uint64_t expe
 	if (xport_broken(ix->lane))
 		return op_done(ix, op, FARKV_EDISCONNECTED);
 	op->swap.expect = expect;
-	if (op->kind == INDEX_DELETE && op->own == OWN_NONE)
-		op->swap.desired = expect | SLOT_DEAD | SLOT_BLIND;
+	if (kind_deletes(op->kind) && op->own == OWN_NONE)
+		op->swap.desired = (expect & ~SLOT_BLIND) | new_word_flags(op);
 	else
 		op->swap.desired = slot_pack(op->block, hash_fp(op->key.hash),
 					     new_word_flags(op));
-	if (op->kind == INDEX_DELETE)
+	if (kind_deletes(op->kind))
 		op->swap.desired |= SLOT_DEAD;
 	return NEXT_SWAP;
 }
@@ -168,7 +168,7 @@ static int refusal(const struct index_op *op, uint64_t word, uint64_t version)
 		return alive ? FARKV_EEXISTS : 0;
 	if (!alive)
 		return FARKV_ENOTFOUND;
-	if (op->kind == INDEX_CAS && version != op->expected)
+	if (kind_compares(op->kind) && version != op->expected)
 		return FARKV_EVERSION;
 	return 0;
 }
@@ -185,7 +185,7 @@ static enum next decide(struct index *ix, struct index_op *op, uint64_t word,
 		cached_store(ix, op, word, version);
 		return op_done(ix, op, err);
 	}
-	if (op->kind == INDEX_DELETE)
+	if (kind_deletes(op->kind))
 		return bury(ix, op, word);
 	return swap_begin(ix, op, word);
 }
@@ -267,9 +267,9 @@ static enum next look_whose(struct index *ix, struct index_op *op, uint64_t foun
 }
 
 /*
- * A rival's value refuses an add or a cas even if it has expired by now: it was there right after
- * the rival's CAS. That CAS came after this operation's READ, unless the expected word was cached.
- * Others change the value, and must know that it lives.
+ * A rival's value refuses an add, a cas or a conditional delete even if it has expired by now: it
+ * was there right after the rival's CAS. That CAS came after this operation's READ, unless the
+ * expected word was cached. Others change the value, and must know that it lives.
  */
 static bool must_know_life(const struct index *ix, const struct index_op *op, uint64_t found,
 			   bool was_cached)
@@ -300,7 +300,7 @@ static enum next lost_to_write(struct index *ix, struct index_op *op, uint64_t f
 		return op_again(ix, op);
 	}
 	/* Versions are unique, so a changed word has another version. */
-	if (op->kind == INDEX_CAS && !(found & SLOT_DEAD)) {
+	if (kind_compares(op->kind) && !(found & SLOT_DEAD)) {
 		cached_store(ix, op, found, 0);
 		return op_done(ix, op, FARKV_EVERSION);
 	}
@@ -372,8 +372,11 @@ static enum next repeat(struct index *ix, struct index_op *op)
 enum next swap_resolve(struct index *ix, struct index_op *op, uint64_t word)
 {
 	const struct op_swap *lost = &op->lost.swap;
-	/* Two deletes in place write the same word, which therefore proves nothing. */
-	bool in_place = op->kind == INDEX_DELETE &&
+	/*
+	 * Two deletes in place, or a conditional one and the reaper, write the same word, which
+	 * therefore proves nothing.
+	 */
+	bool in_place = kind_deletes(op->kind) &&
 			slot_off(lost->desired) == slot_off(lost->expect);
 
 	if (word == lost->desired && !in_place)

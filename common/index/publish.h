@@ -9,7 +9,7 @@
 #include "alloc_inline.h"
 #include "index_priv.h"
 
-/** NEXT_DECIDE: by kind, op->search.word and .version. Only INDEX_CAS needs the version. */
+/** NEXT_DECIDE: by kind, op->search.word and .version. kind_compares() needs the version. */
 enum next swap_decide(struct index *ix, struct index_op *op);
 /** NEXT_ABSENT: claim slot op->search.from, wait for growth, or end. */
 enum next swap_absent(struct index *ix, struct index_op *op);

@@ -285,11 +285,13 @@ class Store(MutableMapping[bytes, bytes]):
         check(lib.farkv_get_touch(h.kv, k, k_len, ttl_ms(ttl), h.value))
         return value_of(h.value)
 
-    def delete(self, key: Buffer) -> None:
-        """Raises NotFound if the key has no value."""
+    def delete(self, key: Buffer, version: Optional[int] = None) -> None:
+        """Raises NotFound if the key has no value, VersionMismatch if the value has another
+        version than the one that is given."""
         h = self._handles.get()
         k, k_len, _k = argument(key)
-        check(lib.farkv_delete(h.kv, k, k_len))
+        check(lib.farkv_delete(h.kv, k, k_len) if version is None else
+              lib.farkv_delete_cas(h.kv, k, k_len, version))
 
     def __delitem__(self, key: Buffer) -> None:
         self.delete(key)

@@ -218,8 +218,11 @@ class Store:
                 continue
             return value._replace(version=version, ttl=wanted)
 
-    async def delete(self, key: Buffer) -> None:
-        await self._submit(lib.FARKV_REQUEST_DELETE, key)
+    async def delete(self, key: Buffer, version: Optional[int] = None) -> None:
+        if version is None:
+            await self._submit(lib.FARKV_REQUEST_DELETE, key)
+        else:
+            await self._submit(lib.FARKV_REQUEST_DELETE_CAS, key, version=version)
 
     async def mget(self, keys: Sequence[Buffer]) -> List[Optional[bytes]]:
         return list(await asyncio.gather(*(self.get(key) for key in keys)))

@@ -221,13 +221,12 @@ static struct farkv_request any_request(uint64_t tag)
 	uint8_t how = fuzz_u8(&hostile_in);
 	struct index_key k = hostile_key(how >> 4);
 	struct farkv_request r = {.tag = tag,
-				  .kind = how % 8, /* one of them is none */
+				  .kind = how % 9, /* one of them is none */
 				  .key = k.data,
 				  .key_len = k.len,
 				  .expected = how};
 
-	if (r.kind != FARKV_REQUEST_GET && r.kind != FARKV_REQUEST_DELETE &&
-	    r.kind != FARKV_REQUEST_EXISTS) {
+	if (r.kind >= FARKV_REQUEST_PUT && r.kind <= FARKV_REQUEST_CAS) {
 		r.value = value;
 		r.value_len = fuzz_u8(&hostile_in) * 8u;
 	} else if ((how & 0x80) && tag < DEPTH) {
@@ -252,7 +251,7 @@ static int call_submit(void)
 	FUZZ_CHECK(taken && taken <= (int)n);
 	FUZZ_CHECK((taken == FARKV_EAGAIN) == (n_asked == DEPTH));
 	for (int i = 0; i < taken; i++) {
-		FUZZ_CHECK(r[i].tag < DEPTH && r[i].kind <= FARKV_REQUEST_EXISTS);
+		FUZZ_CHECK(r[i].tag < DEPTH && r[i].kind <= FARKV_REQUEST_DELETE_CAS);
 		asked[r[i].tag].in_flight = true;
 		asked[r[i].tag].kind = r[i].kind;
 		n_asked++;

@@ -69,7 +69,7 @@ extern uint64_t sim_events[SIM_EVENTS];
  * reach states that a run of all things now and then never reaches.
  */
 struct sim_mix {
-	unsigned kind[INDEX_EXISTS + 1], kinds; /* weights of operations; their sum */
+	unsigned kind[INDEX_DELETE_CAS + 1], kinds; /* weights of operations; their sum */
 	unsigned dated;   /* of writes: the value expires */
 	unsigned batch;   /* of operations */
 	unsigned pipeline; /* of operations: some are submitted together */

@@ -181,9 +181,12 @@ void sim_op_swapped(struct sim_op *op, uint64_t before, uint64_t after)
 			sim_fail("an add replaced a value of key %u", op->key);
 		break;
 	case INDEX_CAS:
+	case INDEX_DELETE_CAS:
 		if (id != op->expected)
-			sim_fail("a cas replaced another value of key %u",
-				 op->key);
+			sim_fail("a %s of another value of key %u",
+				 dead ? "delete_cas" : "cas", op->key);
+		if (after & SLOT_BLIND)
+			sim_fail("a conditional word of key %u is blind", op->key);
 		break;
 	case INDEX_REPLACE:
 	case INDEX_DELETE:
@@ -195,7 +198,7 @@ void sim_op_swapped(struct sim_op *op, uint64_t before, uint64_t after)
 	case INDEX_EXISTS:
 		sim_fail("a read writes");
 	}
-	if (dead != (op->kind == INDEX_DELETE))
+	if (dead != kind_deletes(op->kind))
 		sim_fail("a word of the wrong kind for key %u", op->key);
 	becomes(op->key, dead ? 0 : op->value, op->len,
 		(after & SLOT_BLIND) != 0, dead ? 0 : ends_of(after));
@@ -280,7 +283,7 @@ static bool result_ok(struct sim_op *op, int result, const void *value,
 	case FARKV_EEXISTS:
 		return !op->swaps && op->kind == INDEX_ADD && was(op, ANY, 0);
 	case FARKV_EVERSION:
-		return !op->swaps && op->kind == INDEX_CAS &&
+		return !op->swaps && kind_compares(op->kind) &&
 		       was(op, ANY, op->expected);
 	case FARKV_ETIMEDOUT:
 		sim_events[SIM_TIMEOUTS]++;
@@ -288,7 +291,7 @@ static bool result_ok(struct sim_op *op, int result, const void *value,
 	case FARKV_ENOSPC:
 	case FARKV_EINDEXFULL:
 		return !op->swaps && !kind_reads(op->kind) &&
-		       op->kind != INDEX_DELETE;
+		       !kind_deletes(op->kind);
 	case FARKV_EDISCONNECTED:
 	case FARKV_EREFUSED:
 		return !op->swaps;

@@ -114,7 +114,7 @@ static int borrow(struct sim_client *c, unsigned k, uint64_t *into, struct farkv
 /* Some of the values that are written expire. */
 static uint64_t any_ttl(enum index_kind kind)
 {
-	if (kind_reads(kind) || kind == INDEX_DELETE || !sim_once_in(sim.mix.dated))
+	if (!kind_stores(kind) || !sim_once_in(sim.mix.dated))
 		return 0;
 	sim_events[SIM_DATED]++;
 	return 1 + sim_below(sim_below(2) ? 20 : 400);
@@ -163,6 +163,8 @@ static int call(struct sim_client *c, const struct sim_op *op,
 				 c->seen_version[op->key], NULL);
 	case INDEX_EXISTS:
 		return farkv_exists(c->kv, key, len);
+	case INDEX_DELETE_CAS:
+		return farkv_delete_cas(c->kv, key, len, c->seen_version[op->key]);
 	default:
 		return farkv_delete(c->kv, key, len);
 	}
@@ -281,7 +283,7 @@ static enum index_kind any_kind(const struct sim_client *c, unsigned k)
 
 	while (at >= sim.mix.kind[kind])
 		at -= sim.mix.kind[kind++];
-	if ((c->readonly && !kind_reads(kind)) || (kind == INDEX_CAS && !c->seen_id[k]))
+	if ((c->readonly && !kind_reads(kind)) || (kind_compares(kind) && !c->seen_id[k]))
 		return INDEX_GET;
 	return kind;
 }
@@ -323,8 +325,8 @@ static struct farkv_request next_request(struct sim_client *c, unsigned k,
 	struct sim_op *op;
 
 	/* Two deletes of a key could not be told apart. */
-	for (unsigned i = 0; i < c->n_ops && kind == INDEX_DELETE; i++)
-		if (c->op[i]->key == k && c->op[i]->kind == INDEX_DELETE)
+	for (unsigned i = 0; i < c->n_ops && kind_deletes(kind); i++)
+		if (c->op[i]->key == k && kind_deletes(c->op[i]->kind))
 			kind = INDEX_PUT;
 
 	value_fill(value, ++sim.last_id);
@@ -334,7 +336,7 @@ static struct farkv_request next_request(struct sim_client *c, unsigned k,
 	if (kind == INDEX_GET && sim_below(2)) {
 		r.buf = value;
 		r.buf_len = VALUE_BYTES;
-	} else if (!kind_reads(kind) && kind != INDEX_DELETE) {
+	} else if (kind_stores(kind)) {
 		r.value = value;
 		r.value_len = any_length();
 	}

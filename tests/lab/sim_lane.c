@@ -36,7 +36,7 @@ static struct sim_op *op_named(const struct sim_client *c, uint64_t key_hash,
 		op = c->op[i];
 		if (sim_key_hash[op->key] != key_hash)
 			continue;
-		if (value ? op->value == *value : op->kind == INDEX_DELETE)
+		if (value ? op->value == *value : kind_deletes(op->kind))
 			return op;
 		found = op;
 	}
@@ -47,7 +47,7 @@ static struct sim_op *op_named(const struct sim_client *c, uint64_t key_hash,
 
 static const uint64_t *value_of(const struct index_op *op)
 {
-	return op->kind == INDEX_DELETE ? NULL : op->value;
+	return kind_deletes(op->kind) ? NULL : op->value;
 }
 
 static const struct index_op *whose(const struct xport_chain *chain)

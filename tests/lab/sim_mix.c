@@ -26,7 +26,8 @@ static void plain(struct sim_mix *m)
 	*m = (struct sim_mix){
 		.kind = {[INDEX_GET] = 3, [INDEX_PUT] = 3, [INDEX_ADD] = 1,
 			 [INDEX_REPLACE] = 1, [INDEX_CAS] = 1,
-			 [INDEX_DELETE] = 2, [INDEX_EXISTS] = 1},
+			 [INDEX_DELETE] = 2, [INDEX_EXISTS] = 1,
+			 [INDEX_DELETE_CAS] = 1},
 		.dated = ONE_OF(0, 4),
 		.batch = 6,
 		.pipeline = 6,
@@ -135,6 +136,7 @@ static void draw_rush(struct sim_mix *m)
 	m->kind[INDEX_EXISTS] = ONE_OF(0, 1);
 	m->kind[INDEX_CAS] = ONE_OF(0, 0, 1);
 	m->kind[INDEX_DELETE] = ONE_OF(0, 0, 1);
+	m->kind[INDEX_DELETE_CAS] = ONE_OF(0, 0, 1);
 	m->rush = true;
 	m->batch = m->pipeline = m->scan = 0;
 	m->hot = ONE_OF(1, 1, 2);

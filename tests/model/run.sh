@@ -77,11 +77,12 @@ reached() { ! large || must_fail reached "$@"; }
 slot() {
 	holds -DSAME_FP -DEMPTY_START
 	holds -DSAME_FP -DOPS0=3 -DOPS1=0
-	holds -DSAME_FP -DFAST_PATH -DREADS=0 -DOPS0=1 -DOPS1=2
+	holds -DSAME_FP -DDELETE_CAS -DFAST_PATH -DREADS=0 -DOPS0=1 -DOPS1=2
 	if large; then
 		holds -DREADS=0
 		holds -DSAME_FP
 		holds -DSAME_FP -DOPS1=2 -DREADS=0
+		holds -DSAME_FP -DDELETE_CAS
 		holds -DSAME_FP -DFAST_PATH -DREADS=0 -DOPS0=2 -DOPS1=2
 	fi
 
@@ -102,6 +103,7 @@ slot() {
 	noticed -DSAME_FP -DMUTANT_ABSORB_WITH_OLD_WORD
 	noticed -DSAME_FP -DMUTANT_ABSORB_BEFORE_CONDITIONAL
 	noticed -DSAME_FP -DMUTANT_ABSORBED_DELETE
+	noticed -DSAME_FP -DDELETE_CAS -DMUTANT_BLIND_DELETE_CAS
 	noticed -DSAME_FP -DMUTANT_ABSORBED_INSERT -DEMPTY_START -DOPS0=1 -DREADS=0
 
 	# The grace period and the check of a block's content guard against the same

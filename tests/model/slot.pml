@@ -10,9 +10,11 @@
  * The assertions say that the store is linearizable per key:
  *   - a key never has two slots;
  *   - a value or a miss that a read returns was true at some moment of the read;
- *   - cas, add and delete succeed only on the state that they claim;
+ *   - cas, add, delete and delete_cas succeed only on the state that they claim;
  *   - a put is absorbed only if a write that replaced it blindly took place
  *     within it; a delete succeeds once for each value.
+ *
+ * With -DDELETE_CAS there are conditional deletes, too.
  *
  * With -DFAST_PATH a put may take the fast path: it looks at a block's incarnation in one
  * half, at the key in the other, and at nothing else before its swap.
@@ -64,7 +66,7 @@
 #define NEXT_INC(i) ((i) + 1)
 #endif
 
-mtype = { GET, PUT, ADD, CAS, DEL };
+mtype = { GET, PUT, ADD, CAS, DEL, DELCAS };
 
 byte slot[SLOTS];
 byte block[BLOCKS + 1];
@@ -176,6 +178,9 @@ next:
 		:: id < WRITERS -> kind = ADD
 		:: id < WRITERS -> kind = CAS
 		:: id < WRITERS -> kind = DEL
+#ifdef DELETE_CAS
+		:: id < WRITERS -> kind = DELCAS
+#endif
 		fi;
 		take_block();
 		asked[id] = k + 1;
@@ -191,7 +196,7 @@ next:
 		:: else
 		fi;
 		if
-		:: kind != GET && kind != DEL && !word -> goto finish
+		:: (kind == PUT || kind == ADD || kind == CAS) && !word -> goto finish
 		:: else /* there is a block, or none is needed */
 		fi
 	}
@@ -287,7 +292,7 @@ decide:
 		assert(C_VALUE(c1) != 0 && KNOWN(C_VALUE(c1)));
 		goto finish
 	:: kind == ADD && !(w & DEAD) -> assert(SAW_SOME); goto finish
-	:: (kind == CAS || kind == DEL) && (w & DEAD) ->
+	:: (kind == CAS || kind == DEL || kind == DELCAS) && (w & DEAD) ->
 		assert(SAW_NONE);
 		goto finish
 	:: else
@@ -323,7 +328,17 @@ swap:
 			assert(deleted[k] <= created[k]);
 			now_current(k, 0);
 			goto finish
-		:: found == w && kind != DEL ->
+		:: found == w && kind == DELCAS ->
+			assert(current[k] == C_VALUE(c1));
+#ifdef MUTANT_BLIND_DELETE_CAS
+			slot[i] = w | DEAD | BLIND;
+#else
+			slot[i] = (w | DEAD) & (255 - BLIND);
+#endif
+			deleted[k]++;
+			now_current(k, 0);
+			goto finish
+		:: found == w && kind != DEL && kind != DELCAS ->
 			slot[i] = word;
 			assert(kind != ADD || current[k] == 0);
 			assert(kind != CAS || current[k] == C_VALUE(c1));
@@ -405,7 +420,7 @@ swap:
 #endif
 	if
 	:: kind == PUT && (found & BLIND) -> goto absorbed
-	:: kind == CAS && !(found & DEAD) ->
+	:: (kind == CAS || kind == DELCAS) && !(found & DEAD) ->
 #ifdef COVER_VERSION_DIFFERS
 		assert(false);
 #endif

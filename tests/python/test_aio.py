@@ -36,6 +36,11 @@ def test_each_request_gets_its_own_result(server):
         with pytest.raises(farkv.Invalid) as found:
             await store.put(b"", b"x")
         assert found.value.detail
+        version = (await store.gets(b"k")).version
+        with pytest.raises(farkv.VersionMismatch):
+            await store.delete(b"k", version + 1)
+        await store.delete(b"k", version)
+        await store.put(b"k", b"z")
         await store.delete(b"k")
         with pytest.raises(farkv.NotFound):
             await store.gets(b"k")

@@ -75,6 +75,13 @@ def test_writes_by_condition(store):
     new = store.cas(b"k", b"2", version)
     assert new != version and store.gets(b"k") == (b"2", new, None, 0)
     with pytest.raises(farkv.VersionMismatch):
+        store.delete(b"k", version)
+    store.delete(b"k", new)
+    with pytest.raises(farkv.NotFound):
+        store.delete(b"k", new)
+    store.put(b"k", b"2")
+    new = store.gets(b"k").version
+    with pytest.raises(farkv.VersionMismatch):
         store.cas(b"k", b"3", version)
     store.replace(b"k", b"4")
     store.append(b"k", b"5")

@@ -74,12 +74,14 @@ static void a_miss_and_a_lost_race_are_results()
 	CHECK(first && first->data.text() == "v" && first->version != 0);
 	CHECK(kv.replace("k", "x"));
 	CHECK(!kv.cas("k", "y", first->version) && !kv.cas("none", "y", first->version));
+	CHECK(!kv.erase("k", first->version) && !kv.erase("none", first->version));
 	const auto written = kv.cas("k", "z", kv.get("k")->version);
 	CHECK(written && kv.get("k")->version == *written && kv.get("k")->data.text() == "z");
 	CHECK(kv.append("k", "2") && kv.prepend("k", "1") && kv.get("k")->data.text() == "1z2");
 	// The value of a get may be a value of the next call.
 	kv.put("copy", kv.get("k")->data);
-	CHECK(kv.get("copy")->data.text() == "1z2" && kv.erase("k") && !kv.exists("k"));
+	CHECK(kv.get("copy")->data.text() == "1z2" && kv.exists("k"));
+	CHECK(kv.erase("k", kv.get("k")->version) && !kv.exists("k"));
 }
 
 static void other_errors_are_thrown()

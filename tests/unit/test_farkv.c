@@ -242,6 +242,29 @@ START_TEST(delete_of_a_key_removes_it_once)
 }
 END_TEST
 
+/* A value of 4 KiB leaves a tombstone of its own. */
+START_TEST(delete_cas_of_an_old_version_is_refused)
+{
+	static uint8_t bytes[4096];
+	uint64_t first, second;
+
+	for (size_t len = 1; len <= sizeof(bytes); len = len * 4095 + 1) {
+		FAILS(FARKV_ENOTFOUND, farkv_delete_cas(kv, "k", 1, 1));
+		OK(farkv_put(kv, "k", 1, bytes, len));
+		first = e2e_version(kv, "k");
+		FAILS(FARKV_EVERSION, farkv_delete_cas(kv, "k", 1, 0));
+		FAILS(FARKV_EVERSION, farkv_delete_cas(kv, "k", 1, first + 1));
+		OK(farkv_put(kv, "k", 1, bytes, len));
+		second = e2e_version(kv, "k");
+		FAILS(FARKV_EVERSION, farkv_delete_cas(kv, "k", 1, first));
+		e2e_expect(kv, "k", 1, bytes, len);
+		OK(farkv_delete_cas(kv, "k", 1, second));
+		FAILS(FARKV_ENOTFOUND, farkv_delete_cas(kv, "k", 1, second));
+		FAILS(FARKV_ENOTFOUND, e2e_probe(kv, "k"));
+	}
+}
+END_TEST
+
 static int compare_u64(const void *a, const void *b)
 {
 	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
@@ -367,6 +390,7 @@ static void key_refused(struct farkv *h, const void *key, size_t len, int want)
 	FAILS(want, farkv_replace(h, key, len, "x", 1));
 	FAILS(want, farkv_cas(h, key, len, "x", 1, 1, &version));
 	FAILS(want, farkv_delete(h, key, len));
+	FAILS(want, farkv_delete_cas(h, key, len, 1));
 	FAILS(want, farkv_exists(h, key, len));
 	FAILS(want, farkv_mexists(h, &(struct farkv_key){key, len}, 1, NULL, NULL));
 	ck_assert(n == 7 && version == 7);
@@ -471,6 +495,7 @@ START_TEST(handle_read_only_may_not_write)
 				     &version));
 	ck_assert_uint_eq(version, 7);
 	FAILS(FARKV_EPERM, farkv_delete(ro, "k", 1));
+	FAILS(FARKV_EPERM, farkv_delete_cas(ro, "k", 1, e2e_version(ro, "k")));
 	FAILS(FARKV_EPERM, farkv_mput(ro, &p, 1));
 	e2e_detail("read-only");
 	OK(farkv_ping(ro, NULL));
@@ -562,6 +587,7 @@ static Suite *suite(void)
 	tcase_add_test(t, replace_of_a_missing_key_is_refused);
 	tcase_add_test(t, cas_of_an_old_version_is_refused);
 	tcase_add_test(t, delete_of_a_key_removes_it_once);
+	tcase_add_test(t, delete_cas_of_an_old_version_is_refused);
 	tcase_add_test(t, version_differs_for_each_write);
 	tcase_add_test(t, key_of_any_bytes_and_length_is_found);
 	tcase_add_test(t, key_of_a_bad_length_is_refused);

@@ -32,6 +32,36 @@ START_TEST(put_get_overwrite_delete_put_again)
 }
 END_TEST
 
+/* The second round deletes a large value, which leaves a small tombstone. */
+START_TEST(delete_cas_removes_one_version_alone)
+{
+	static char large[1000];
+	const char *values[] = {"small", large};
+	struct index_key k;
+
+	memset(large, 'l', sizeof(large) - 1);
+	setup(_i);
+	k = key_of("key");
+	ck_assert_int_eq(run(&me, INDEX_DELETE_CAS, k, NULL, 0), FARKV_ENOTFOUND);
+	for (unsigned i = 0; i < 2; i++) {
+		uint64_t v;
+
+		PUT(&me, k, values[i]);
+		v = me.op.version;
+		ck_assert_int_eq(run(&other, INDEX_DELETE_CAS, k, NULL, v + 1), FARKV_EVERSION);
+		ck_assert_int_eq(run(&other, INDEX_DELETE_CAS, k, NULL, 0), FARKV_EVERSION);
+		check_value(&me, k, values[i]);
+		ck_assert_int_eq(run(&other, INDEX_DELETE_CAS, k, NULL, v), 0);
+		ABSENT(&me, k);
+		ck_assert_int_eq(run(&me, INDEX_DELETE_CAS, k, NULL, v), FARKV_ENOTFOUND);
+		PUT(&me, k, values[i]);
+		ck_assert_int_eq(run(&me, INDEX_DELETE_CAS, k, NULL, v), FARKV_EVERSION);
+	}
+	check_no_duplicates(k);
+	teardown();
+}
+END_TEST
+
 START_TEST(add_replace_cas_results_by_state_of_the_key)
 {
 	struct index_key k;
@@ -225,6 +255,7 @@ static Suite *suite(void)
 	TCase *t = tcase_create("sequences");
 
 	tcase_add_loop_test(t, put_get_overwrite_delete_put_again, 0, 2);
+	tcase_add_loop_test(t, delete_cas_removes_one_version_alone, 0, 2);
 	tcase_add_loop_test(t, add_replace_cas_results_by_state_of_the_key, 0,
 			    2);
 	tcase_add_loop_test(t, many_keys_are_found_and_absent_ones_missed,

@@ -27,6 +27,8 @@ START_TEST(operations_on_a_cached_key_take_one_round_trip)
 	v = me.op.version;
 	check(INDEX_CAS, k, "fifth", v, 0, SWAP_COST, 0);
 	check(INDEX_CAS, k, "never", v, FARKV_EVERSION, LOOK_COST, 1);
+	check(INDEX_DELETE_CAS, k, NULL, v, FARKV_EVERSION, LOOK_COST, 1);
+	check(INDEX_DELETE_CAS, k, NULL, me.op.version, FARKV_EVERSION, LOOK_COST, 1);
 	check(INDEX_ADD, k, "never", 0, FARKV_EEXISTS, LOOK_COST, 1);
 	check(INDEX_DELETE, k, NULL, 0, 0, COST(1, 0, 0, 1), 0);
 	check(INDEX_GET, k, NULL, 0, FARKV_ENOTFOUND, LOOK_COST, 1);

@@ -86,6 +86,7 @@ START_TEST(expired_is_absent_for_each_operation)
 		ck_assert_int_eq(run(c, INDEX_REPLACE, k, "x", 0), FARKV_ENOTFOUND);
 		ck_assert_int_eq(run(c, INDEX_CAS, k, "x", version), FARKV_ENOTFOUND);
 		ck_assert_int_eq(run(c, INDEX_DELETE, k, NULL, 0), FARKV_ENOTFOUND);
+		ck_assert_int_eq(run(c, INDEX_DELETE_CAS, k, NULL, version), FARKV_ENOTFOUND);
 		ck_assert_int_eq(run(c, INDEX_ADD, k, "new", 0), 0);
 		check_value(c, k, "new");
 		ck_assert_uint_eq(c->op.left_ms, BLOCK_NEVER);
@@ -304,18 +305,19 @@ END_TEST
 
 START_TEST(location_of_a_dated_key_is_not_believed_by_conditional_writes)
 {
-	static const enum index_kind kinds[] = {INDEX_REPLACE, INDEX_CAS, INDEX_DELETE};
+	static const enum index_kind kinds[] = {INDEX_REPLACE, INDEX_CAS, INDEX_DELETE,
+						INDEX_DELETE_CAS};
 
 	begin();
 	ck_assert_int_eq(index_cache_locations(me.ix, 64), 0);
 	ck_assert_int_eq(index_cache_values(me.ix, 1 << 20), 0);
-	for (unsigned i = 0; i < 3; i++) {
+	for (unsigned i = 0; i < ARRAY_SIZE(kinds); i++) {
 		PUT_DATED(&me, "v", 100);
 		check_value(&me, k, "v");
 		check_value(&me, k, "v");
 		*clock_word() += 100;
 		fake_now += NS_PER_SEC / 10;
-		ck_assert_int_eq(run(&me, kinds[i], k, kinds[i] == INDEX_DELETE ? NULL : "x",
+		ck_assert_int_eq(run(&me, kinds[i], k, kind_deletes(kinds[i]) ? NULL : "x",
 				     me.op.version), FARKV_ENOTFOUND);
 	}
 	ck_assert_int_eq(run(&me, INDEX_ADD, k, "new", 0), 0);

@@ -134,6 +134,50 @@ START_TEST(conditional_operations_never_absorb)
 }
 END_TEST
 
+static void rival_deletes_its_version(void)
+{
+	ck_assert_int_eq(run(&other, INDEX_GET, rival.key, NULL, 0), 0);
+	rival.result = run(&other, INDEX_DELETE_CAS, rival.key, NULL, other.op.version);
+}
+
+/* Had the put come just before it, the conditional delete would have failed. */
+START_TEST(put_that_loses_to_a_conditional_delete_is_not_absorbed)
+{
+	struct index_key k;
+
+	setup(true);
+	k = key_of("k");
+	PUT(&me, k, "old");
+	check_value(&me, k, "old");
+	rival_sets(XPORT_CAS, rival_deletes_its_version, INDEX_DELETE_CAS, k, NULL);
+	PUT(&me, k, "mine");
+	ck_assert_int_eq(rival.result, 0);
+	check_value(&me, k, "mine");
+	check_value(&other, k, "mine");
+	teardown();
+}
+END_TEST
+
+START_TEST(conditional_delete_that_loses_to_a_write_removes_nothing)
+{
+	struct index_key k;
+	uint64_t v;
+
+	setup(true);
+	k = key_of("k");
+	PUT(&me, k, "old");
+	v = me.op.version;
+	rival_sets(XPORT_CAS, rival_op, INDEX_PUT, k, "rival");
+	ck_assert_int_eq(run(&me, INDEX_DELETE_CAS, k, NULL, v), FARKV_EVERSION);
+	check_value(&me, k, "rival");
+	v = me.op.version;
+	rival_sets(XPORT_CAS, rival_op, INDEX_DELETE, k, NULL);
+	ck_assert_int_eq(run(&me, INDEX_DELETE_CAS, k, NULL, v), FARKV_ENOTFOUND);
+	ABSENT(&me, k);
+	teardown();
+}
+END_TEST
+
 static Suite *suite(void)
 {
 	Suite *s = suite_create("index, rivals");
@@ -150,6 +194,8 @@ static Suite *suite(void)
 	tcase_add_test(t, insert_loses_empty_to_same_key_makes_no_duplicate);
 	tcase_add_test(t, add_loses_empty_to_same_key_says_exists);
 	tcase_add_test(t, conditional_operations_never_absorb);
+	tcase_add_test(t, put_that_loses_to_a_conditional_delete_is_not_absorbed);
+	tcase_add_test(t, conditional_delete_that_loses_to_a_write_removes_nothing);
 	suite_add_tcase(s, t);
 	return s;
 }

@@ -28,6 +28,18 @@ static const char *large_text(void)
 	return text;
 }
 
+static void delete_cas_ends(const char *key, uint64_t expected, int want)
+{
+	struct farkv_request req = request(FARKV_REQUEST_DELETE_CAS, 15, key, NULL);
+
+	req.expected = expected;
+	done[15].result = 1;
+	ck_assert_int_eq(farkv_submit(kv, &req, 1), 1);
+	wait_all();
+	ENDED(15, want);
+	ck_assert_uint_eq(done[15].version, 0);
+}
+
 START_TEST(each_kind_returns_what_its_function_returns)
 {
 	struct farkv_request cas;
@@ -76,6 +88,9 @@ START_TEST(each_kind_returns_what_its_function_returns)
 	ENDED(8, 0);
 	ENDED(10, 0);
 	assert_value("a", "four");
+	delete_cas_ends("a", done[0].version, FARKV_EVERSION);
+	delete_cas_ends("a", done[8].version, 0);
+	delete_cas_ends("a", done[8].version, FARKV_ENOTFOUND);
 	/* Deleting a large value leaves a tombstone with a version of its own. */
 	submit(FARKV_REQUEST_PUT, 11, "c", large_text());
 	wait_all();
@@ -180,7 +195,7 @@ START_TEST(malformed_requests_are_refused)
 
 	setup();
 	done[0].result = 1;
-	r[0].kind = FARKV_REQUEST_EXISTS + 1;
+	r[0].kind = FARKV_REQUEST_DELETE_CAS + 1;
 	ck_assert_int_eq(farkv_submit(kv, r, 1), FARKV_EINVAL);
 	assert_detail("kind");
 	r[0] = good;

@@ -35,8 +35,8 @@ typedef const char *state;
 enum before { NOTHING, VALUE, LARGE, DELETED, N_BEFORE };
 static const enum index_kind kinds[] = {INDEX_GET, INDEX_PUT, INDEX_ADD,
 					INDEX_REPLACE, INDEX_CAS, INDEX_DELETE,
-					INDEX_EXISTS};
-enum rival { R_NONE, R_PUT, R_ADD, R_REPLACE, R_DELETE, R_DELETE_PUT, N_RIVAL };
+					INDEX_EXISTS, INDEX_DELETE_CAS};
+enum rival { R_NONE, R_PUT, R_ADD, R_REPLACE, R_DELETE, R_DELETE_CAS, R_DELETE_PUT, N_RIVAL };
 
 struct scenario {
 	enum index_kind kind;
@@ -117,9 +117,12 @@ static int mine(enum index_kind kind, state *s, bool first)
 		if (!first)
 			return FARKV_EVERSION;
 		break;
+	case INDEX_DELETE_CAS:
 	case INDEX_DELETE:
 		if (!*s)
 			return FARKV_ENOTFOUND;
+		if (kind == INDEX_DELETE_CAS && !first)
+			return FARKV_EVERSION;
 		*s = NULL;
 		return 0;
 	default:
@@ -142,6 +145,7 @@ static bool theirs(enum rival r, state *s)
 			return false;
 		break;
 	case R_DELETE:
+	case R_DELETE_CAS:
 		if (!*s)
 			return false;
 		*s = NULL;
@@ -167,6 +171,8 @@ static bool rival_acts(struct fake_client *c, enum rival r)
 		return run(c, INDEX_REPLACE, THEIRS, 0) == 0;
 	case R_DELETE:
 		return run(c, INDEX_DELETE, NULL, 0) == 0;
+	case R_DELETE_CAS:
+		return run(c, INDEX_DELETE_CAS, NULL, version_of(c)) == 0;
 	case R_DELETE_PUT:
 		(void)run(c, INDEX_DELETE, NULL, 0);
 		return run(c, INDEX_PUT, THEIRS, 0) == 0;
@@ -256,7 +262,7 @@ static bool play(const struct scenario *sc)
 	cfg.break_at = 3 + sc->step;
 	client_open(&me, &cfg, 1);
 	broken = run(&me, sc->kind,
-		     kind_reads(sc->kind) || sc->kind == INDEX_DELETE ? NULL : MINE,
+		     kind_stores(sc->kind) ? MINE : NULL,
 		     first_version);
 	if (!xport_broken(me.lane)) {
 		fake_client_close(&me);
@@ -269,7 +275,7 @@ static bool play(const struct scenario *sc)
 	ck_assert_msg(broken == FARKV_EDISCONNECTED ||
 			      (broken == FARKV_EMAYBE && unresolved),
 		      "%s: %d", what, broken);
-	in_place = sc->kind == INDEX_DELETE && unresolved &&
+	in_place = kind_deletes(sc->kind) && unresolved &&
 		   slot_off(me.op.lost.swap.desired) == slot_off(me.op.lost.swap.expect);
 	wrote = rival_acts(&other, sc->rival);
 
