@@ -18,6 +18,13 @@ mc_handler mc_stats, mc_flush_all, mc_version, mc_verbosity, mc_quit;
 
 /* ---- mc_write.c: text and meta commands alike */
 
+/**
+ * Get a value. `touch`, or NULL: its new time to live; if that is over the value is deleted in the
+ * same step. *value_out's bytes are valid until the next call of the store or of this function.
+ */
+int mc_fetch(struct client *c, struct slice key, const struct mc_time *touch,
+	     struct farkv_value *value_out);
+
 enum mc_mode { MC_SET, MC_ADD, MC_REPLACE, MC_APPEND, MC_PREPEND, MC_CAS };
 
 /**

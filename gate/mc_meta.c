@@ -12,6 +12,9 @@
 #include "mc_cmds.h"
 
 #define OPAQUE_MAX 32
+/* The flags that there are. memcached takes all of them and ignores those that a command has no
+ * use for. */
+#define FLAGS "bcfhklqstuvxCDEFIJMNORT"
 
 /* A request's flags. */
 struct meta {
@@ -37,18 +40,19 @@ static struct slice token(const struct meta *m, char flag)
 	return m->token[flag - 'A'];
 }
 
-/* Note one flag. `allowed` are the command's; NULL, or what is wrong. */
-static const char *take(struct meta *m, struct slice word, const char *allowed)
+/* Note one flag. `refused` are those that the command would need what the store does not have for.
+ * NULL, or what is wrong. */
+static const char *take(struct meta *m, struct slice word, const char *refused)
 {
 	char flag = word.p[0];
 	bool lower = flag >= 'a' && flag <= 'z';
 
 	if (flag == 'P' || flag == 'L') /* for proxies */
 		return NULL;
-	if (memchr("INRhlxSE", flag, 8) && !strchr(allowed, flag))
+	if (flag && strchr(refused, flag))
 		return "CLIENT_ERROR kvgate keeps no access times, stale marks or win tokens, and "
 		       "chooses versions itself: flag refused";
-	if (!flag || !strchr(allowed, flag) || has(m, flag))
+	if (!flag || !strchr(FLAGS, flag) || has(m, flag))
 		return "CLIENT_ERROR invalid or duplicate flag";
 	if (lower) {
 		m->lower |= 1u << (flag - 'a');
@@ -93,7 +97,7 @@ static const char *decode_key(struct meta *m)
 }
 
 /* Read a request whose flags begin at word `first`. False: an error was answered. */
-static bool parse(struct client *c, const struct args *a, size_t first, const char *allowed,
+static bool parse(struct client *c, const struct args *a, size_t first, const char *refused,
 		  struct meta *m)
 {
 	const char *wrong = NULL;
@@ -104,7 +108,7 @@ static bool parse(struct client *c, const struct args *a, size_t first, const ch
 	m->first = first;
 	m->key = a->v[1];
 	for (size_t i = first; i < a->n && !wrong; i++)
-		wrong = take(m, a->v[i], allowed);
+		wrong = take(m, a->v[i], refused);
 	if (!wrong)
 		wrong = read_tokens(m);
 	if (!wrong && has(m, 'b'))
@@ -118,8 +122,9 @@ static bool parse(struct client *c, const struct args *a, size_t first, const ch
 
 /* ---- answers ------------------------------------------------------------------------- */
 
-/* What an answer can tell of a value; NULL: nothing. */
+/* What an answer can tell of a value. */
 struct told {
+	const char *flags; /* these alone */
 	uint64_t version, ttl_ms;
 	uint32_t user;
 	size_t len;
@@ -134,6 +139,7 @@ static void ttl_flag(struct buf *out, uint64_t ttl_ms)
 		buf_add(out, "-1", 2);
 }
 
+/* `t` is NULL if there is nothing to tell. */
 static void flag(struct client *c, const struct args *a, size_t i, const struct told *t)
 {
 	struct buf *out = c->out;
@@ -153,7 +159,7 @@ static void flag(struct client *c, const struct args *a, size_t i, const struct 
 	default:
 		break;
 	}
-	if (!t)
+	if (!t || !strchr(t->flags, a->v[i].p[0]))
 		return;
 	switch (a->v[i].p[0]) {
 	case 'c':
@@ -205,7 +211,7 @@ static void answer_value(struct client *c, const struct args *a, const struct me
 static void answer_error(struct client *c, const struct args *a, const struct meta *m, int err,
 			 const char *miss)
 {
-	struct told none = {0};
+	struct told none = {.flags = "c"};
 
 	if (err == FARKV_ENOTFOUND)
 		answer(c, a, m, miss, NULL);
@@ -221,20 +227,6 @@ static void answer_error(struct client *c, const struct args *a, const struct me
 
 /* ---- commands ------------------------------------------------------------------------ */
 
-static int get(struct client *c, const struct meta *m, struct farkv_value *v)
-{
-	int err;
-
-	GATE_COUNT(c->counts, gets, 1);
-	if (has(m, 'T') && !m->ttl.over)
-		err = farkv_get_touch(c->kv, m->key.p, m->key.len, m->ttl.ttl_ms, v);
-	else
-		err = farkv_get(c->kv, m->key.p, m->key.len, v);
-	if (!err)
-		GATE_COUNT(c->counts, hits, 1);
-	return err;
-}
-
 void mc_mg(struct client *c, const struct args *a)
 {
 	struct farkv_value v;
@@ -242,23 +234,21 @@ void mc_mg(struct client *c, const struct args *a)
 	struct meta m;
 	int err;
 
-	if (!parse(c, a, 2, "bcfkqstuvOT", &m))
+	if (!parse(c, a, 2, "hlENR", &m))
 		return;
 	if (has(&m, 'T') && c->read_only) {
 		mc_error(c, "CLIENT_ERROR a key of the role ro may not write");
 		return;
 	}
-	err = get(c, &m, &v);
+	err = mc_fetch(c, m.key, has(&m, 'T') ? &m.ttl : NULL, &v);
 	if (err == FARKV_ENOTFOUND && has(&m, 'q'))
 		return;
 	if (err) {
 		answer_error(c, a, &m, err, "EN");
 		return;
 	}
-	t = (struct told){v.version, v.ttl_ms, v.user, v.len};
+	t = (struct told){"cfst", v.version, v.ttl_ms, v.user, v.len};
 	answer_value(c, a, &m, v.data, &t);
-	if (has(&m, 'T') && m.ttl.over && farkv_delete(c->kv, m.key.p, m.key.len) == 0)
-		GATE_COUNT(c->counts, deletes, 1);
 }
 
 static bool store_mode(const struct meta *m, enum mc_mode *mode)
@@ -278,7 +268,7 @@ static bool store_mode(const struct meta *m, enum mc_mode *mode)
 void mc_ms(struct client *c, const struct args *a)
 {
 	struct store_item item;
-	struct told t = {0};
+	struct told t = {.flags = "cs"};
 	enum mc_mode mode;
 	struct meta m;
 	int err;
@@ -287,7 +277,7 @@ void mc_ms(struct client *c, const struct args *a)
 		mc_bad_format(c);
 		return;
 	}
-	if (!parse(c, a, 3, "bckqsCFMOT", &m))
+	if (!parse(c, a, 3, "EIN", &m))
 		return;
 	if (!store_mode(&m, &mode)) {
 		mc_error(c, "CLIENT_ERROR invalid mode for ms M token");
@@ -315,17 +305,44 @@ void mc_ms(struct client *c, const struct args *a)
 	}
 }
 
+struct emptying {
+	uint64_t expected; /* or 0 */
+	int err;
+};
+
+static bool empty_decide(struct edit *e, void *arg)
+{
+	struct emptying *x = arg;
+
+	x->err = !e->found ? FARKV_ENOTFOUND :
+		 x->expected && x->expected != e->old.version ? FARKV_EVERSION : 0;
+	e->data = "";
+	e->user = 0;
+	return !x->err;
+}
+
+/* Leave an empty value without flags in the place of the value, which keeps its time. */
+static int empty(struct client *c, const struct meta *m)
+{
+	struct emptying x = {.expected = m->cas};
+	struct edit e;
+	int err = store_edit(c, m->key, empty_decide, &x, &e);
+
+	return err ? err : x.err;
+}
+
 void mc_md(struct client *c, const struct args *a)
 {
-	struct farkv_value v;
 	struct meta m;
-	int err = 0;
+	int err;
 
-	if (!parse(c, a, 2, "bkqCO", &m))
+	if (!parse(c, a, 2, "EI", &m))
 		return;
-	if (has(&m, 'C') && !(err = farkv_get(c->kv, m.key.p, m.key.len, &v)) && v.version != m.cas)
-		err = FARKV_EVERSION;
-	if (!err)
+	if (has(&m, 'x'))
+		err = empty(c, &m);
+	else if (has(&m, 'C'))
+		err = farkv_delete_cas(c->kv, m.key.p, m.key.len, m.cas);
+	else
 		err = farkv_delete(c->kv, m.key.p, m.key.len);
 	GATE_COUNT(c->counts, deletes, 1);
 	if (has(&m, 'q') && (!err || err == FARKV_ENOTFOUND))
@@ -347,12 +364,12 @@ static bool count_mode(const struct meta *m, bool *down)
 void mc_ma(struct client *c, const struct args *a)
 {
 	struct mc_count n = {0};
-	struct told t = {0};
+	struct told t = {.flags = "ct"};
 	struct meta m;
 	char text[24];
 	int err;
 
-	if (!parse(c, a, 2, "bckqtvCDJMNOT", &m))
+	if (!parse(c, a, 2, "E", &m))
 		return;
 	if (!count_mode(&m, &n.down)) {
 		mc_error(c, "CLIENT_ERROR invalid mode for ma M token");
@@ -390,7 +407,7 @@ void mc_me(struct client *c, const struct args *a)
 	struct meta m;
 	int err;
 
-	if (!parse(c, a, 2, "b", &m))
+	if (!parse(c, a, 2, "", &m))
 		return;
 	err = farkv_get(c->kv, m.key.p, m.key.len, &v);
 	if (err == FARKV_ENOTFOUND) {

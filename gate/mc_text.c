@@ -35,23 +35,6 @@ struct getting {
 	const struct mc_time *touch; /* or NULL */
 };
 
-static int get_one(struct client *c, struct slice key, const struct getting *g,
-		   struct farkv_value *v)
-{
-	int err;
-
-	if (g->touch && !g->touch->over) {
-		GATE_COUNT(c->counts, touches, 1);
-		err = farkv_get_touch(c->kv, key.p, key.len, g->touch->ttl_ms, v);
-	} else {
-		err = farkv_get(c->kv, key.p, key.len, v);
-	}
-	GATE_COUNT(c->counts, gets, 1);
-	if (!err)
-		GATE_COUNT(c->counts, hits, 1);
-	return err;
-}
-
 static void get(struct client *c, const struct args *a, const struct getting *g)
 {
 	size_t before = c->out->len;
@@ -65,7 +48,7 @@ static void get(struct client *c, const struct args *a, const struct getting *g)
 			mc_bad_format(c);
 			return;
 		}
-		err = get_one(c, a->v[i], g, &v);
+		err = mc_fetch(c, a->v[i], g->touch, &v);
 		if (err && err != FARKV_ENOTFOUND) {
 			c->out->len = before;
 			mc_store_error(c, err);
@@ -78,9 +61,6 @@ static void get(struct client *c, const struct args *a, const struct getting *g)
 			mc_error(c, "SERVER_ERROR the answer is longer than the gate's --max-output");
 			return;
 		}
-		if (!err && g->touch && g->touch->over &&
-		    farkv_delete(c->kv, a->v[i].p, a->v[i].len) == 0)
-			GATE_COUNT(c->counts, deletes, 1);
 	}
 	buf_text(c->out, "END\r\n");
 }

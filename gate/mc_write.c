@@ -9,6 +9,25 @@
 
 #define DIGITS_MAX 20
 
+int mc_fetch(struct client *c, struct slice key, const struct mc_time *touch,
+	     struct farkv_value *value_out)
+{
+	int err;
+
+	if (touch && touch->over) {
+		err = store_take(c, key, value_out);
+	} else if (touch) {
+		GATE_COUNT(c->counts, touches, 1);
+		err = farkv_get_touch(c->kv, key.p, key.len, touch->ttl_ms, value_out);
+	} else {
+		err = farkv_get(c->kv, key.p, key.len, value_out);
+	}
+	GATE_COUNT(c->counts, gets, 1);
+	if (!err)
+		GATE_COUNT(c->counts, hits, 1);
+	return err;
+}
+
 struct join {
 	const struct store_item *item;
 	struct client *c;

@@ -55,8 +55,10 @@ static bool expire_decide(struct edit *e, void *arg)
 	struct expire *x = arg;
 
 	x->refused = e->found && !expire_allowed(x, e->old.ttl_ms);
-	if (!e->found || x->refused || x->ttl_ms <= 0)
+	if (!e->found || x->refused)
 		return false;
+	/* A time that is over deletes the key. */
+	e->remove = x->ttl_ms <= 0;
 	e->data = e->old.data;
 	e->len = e->old.len;
 	e->ttl_ms = (uint64_t)x->ttl_ms;
@@ -72,13 +74,10 @@ static void expire(struct client *c, const struct args *a, enum resp_when when)
 	if (!resp_when_ms(c, a->v[2], when, false, &x.ttl_ms) || !expire_options(c, a, &x))
 		return;
 	err = store_edit(c, a->v[1], expire_decide, &x, &e);
-	/* A time that is over deletes the key. */
-	if (!err && e.found && !x.refused && x.ttl_ms <= 0)
-		err = farkv_delete(c->kv, a->v[1].p, a->v[1].len);
-	if (err && err != FARKV_ENOTFOUND)
+	if (err)
 		reply_store_error(c, err);
 	else
-		reply_int(c, !err && e.found && !x.refused);
+		reply_int(c, e.found && !x.refused);
 }
 
 void resp_expire(struct client *c, const struct args *a)

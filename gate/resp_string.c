@@ -11,13 +11,18 @@
 
 /* ---- reading ------------------------------------------------------------------------- */
 
+static void count_get(struct client *c, int err)
+{
+	GATE_COUNT(c->counts, gets, 1);
+	if (!err)
+		GATE_COUNT(c->counts, hits, 1);
+}
+
 static int get(struct client *c, struct slice key, struct farkv_value *v)
 {
 	int err = farkv_get(c->kv, key.p, key.len, v);
 
-	GATE_COUNT(c->counts, gets, 1);
-	if (!err)
-		GATE_COUNT(c->counts, hits, 1);
+	count_get(c, err);
 	return err;
 }
 
@@ -292,22 +297,11 @@ void resp_mset(struct client *c, const struct args *a)
 /* The old value stays valid in the handle until the next call, so it is answered first. */
 void resp_getdel(struct client *c, const struct args *a)
 {
-	size_t before = c->out->len;
 	struct farkv_value v;
-	int err = get(c, a->v[1], &v);
+	int err = store_take(c, a->v[1], &v);
 
+	count_get(c, err);
 	reply_got(c, err, &v);
-	if (err)
-		return;
-	GATE_COUNT(c->counts, deletes, 1);
-	err = farkv_delete(c->kv, a->v[1].p, a->v[1].len);
-	if (!err)
-		return;
-	c->out->len = before;
-	if (err == FARKV_ENOTFOUND)
-		reply_null(c);
-	else
-		reply_store_error(c, err);
 }
 
 static bool getex_decide(struct edit *e, void *arg)

@@ -52,6 +52,11 @@ static int edit_once(struct client *c, struct slice key, edit_fn *decide, void *
 	e->version = e->old.version;
 	if (!decide(e, arg))
 		return 0;
+	if (e->remove) {
+		GATE_COUNT(c->counts, deletes, 1);
+		err = farkv_delete_cas(c->kv, key.p, key.len, e->old.version);
+		return err == FARKV_ENOTFOUND ? FARKV_EVERSION : err;
+	}
 	item.data = e->data;
 	item.len = e->len;
 	item.ttl_ms = e->ttl_ms;
@@ -75,6 +80,30 @@ int store_edit(struct client *c, struct slice key, edit_fn *decide, void *arg, s
 			return FARKV_ETIMEDOUT;
 	}
 	return err;
+}
+
+static bool take_decide(struct edit *e, void *arg)
+{
+	struct buf *to = arg;
+
+	to->len = 0;
+	buf_add(to, e->old.data, e->old.len);
+	e->remove = e->found && !to->failed;
+	return e->remove;
+}
+
+int store_take(struct client *c, struct slice key, struct farkv_value *value_out)
+{
+	struct edit e;
+	int err = store_edit(c, key, take_decide, c->scratch, &e);
+
+	if (c->scratch->failed) {
+		c->scratch->failed = false;
+		err = err_set(FARKV_ENOMEM, "no memory for a value of %zu bytes", e.old.len);
+	}
+	*value_out = e.old;
+	value_out->data = c->scratch->p;
+	return err ? err : e.found ? 0 : FARKV_ENOTFOUND;
 }
 
 int store_stats(struct client *c, struct farkv_stats *s)

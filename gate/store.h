@@ -31,23 +31,30 @@ struct edit {
 	struct farkv_value old; /**< that value; data NULL and zeros if it has none */
 	const void *data;       /**< the new value: set by the function */
 	size_t len;
+	bool remove;            /**< delete the key instead; likewise */
 	uint64_t ttl_ms;        /**< of the new value; as of the old one unless changed */
 	uint32_t user;          /**< likewise */
 	uint64_t version;       /**< of the value after the change */
 };
 
 /**
- * Decide about a change: true to write `data`, false to leave the key as it is. May be called
+ * Decide about a change: true to write `data` or to `remove`, false to leave the key as it is. May be called
  * several times, and answers the client only after store_edit().
  */
 typedef bool edit_fn(struct edit *e, void *arg);
 
 /**
- * Get, decide, and write by cas or add, until no other write came in between: one step to all
+ * Get, decide, and write by cas or add, or delete by delete_cas, until no other write came in between: one step to all
  * others. Returns 0, also if nothing was written; FARKV_ETIMEDOUT if others come in between for
  * --timeout-ms. The bytes of the old value are valid within `decide` and no longer.
  */
 int store_edit(struct client *c, struct slice key, edit_fn *decide, void *arg, struct edit *e);
+
+/**
+ * Get and delete, in one step: *value_out is the value, whose bytes are in c->scratch.
+ * FARKV_ENOTFOUND: the key has none.
+ */
+int store_take(struct client *c, struct slice key, struct farkv_value *value_out);
 
 /** farkv_stats(). */
 int store_stats(struct client *c, struct farkv_stats *s);

@@ -9,6 +9,7 @@
 #include "gate/mc.h"
 #include "gate/resp.h"
 #include "gate/resp_table.h"
+#include "gate/store.h"
 #include "tests/rig/e2e.h"
 #include "tests/rig/real_server.h"
 #include "tests/rig/test_main.h"
@@ -437,7 +438,94 @@ START_TEST(memcached_meta_commands_answer_their_flags)
 	mc("ms a2V5 1 b\r\nx\r\nmg key v k\r\nmg a2V5 v k b\r\n",
 	   "HD b\r\nVA 1 kkey\r\nx\r\nVA 1 ka2V5 b\r\nx\r\n");
 	mc("mg a v v\r\n", "CLIENT_ERROR invalid or duplicate flag\r\n");
-	mc("mg a N30\r\nmg a h\r\n", REFUSED_FLAG REFUSED_FLAG);
+}
+END_TEST
+
+START_TEST(memcached_meta_flags_are_refused_only_where_they_would_have_an_effect)
+{
+	mc("ms a 2 F3 T100\r\nhi\r\n", "HD\r\n");
+	mc("mg a h\r\nmg a l\r\nmg a N30\r\nmg a R30\r\nmg a E5\r\n",
+	   REFUSED_FLAG REFUSED_FLAG REFUSED_FLAG REFUSED_FLAG REFUSED_FLAG);
+	mc("ms a 1 I\r\nx\r\nms a 1 E5\r\nx\r\nms a 1 MA N0\r\nx\r\n",
+	   REFUSED_FLAG REFUSED_FLAG REFUSED_FLAG);
+	mc("md a I\r\nmd a E5\r\nma a E5\r\n", REFUSED_FLAG REFUSED_FLAG REFUSED_FLAG);
+	mc("mg a v\r\n", "VA 2\r\nhi\r\n");
+	/* What has no effect on a command is ignored, and answered by nothing. */
+	mc("mg a I C7 F1 D1 J1 x f u\r\n", "HD f3\r\n");
+	mc("ms a 2 F3 T100 h l u v f t s R5\r\nhi\r\n", "HD s2\r\n");
+	mc("md a T30 h c s v\r\n", "HD\r\n");
+	mc("ma n N0 J5 h l I R1 f s v\r\n", "VA 1\r\n5\r\n");
+	mc("mg a Z\r\nmg a y\r\nmg a v v\r\n",
+	   "CLIENT_ERROR invalid or duplicate flag\r\n"
+	   "CLIENT_ERROR invalid or duplicate flag\r\n"
+	   "CLIENT_ERROR invalid or duplicate flag\r\n");
+}
+END_TEST
+
+START_TEST(memcached_md_with_x_leaves_an_empty_value)
+{
+	unsigned long long version;
+	char text[80];
+
+	mc("md a x\r\nmd a x q\r\n", "NF\r\n");
+	mc("ms a 2 F3 T100\r\nhi\r\nmd a x k\r\nmg a v f t\r\n",
+	   "HD\r\nHD ka\r\nVA 0 f0 t100\r\n\r\n");
+	out.len = 0;
+	ck_assert_uint_gt(mc_step(&client, "mg a c\r\n", 8), 0);
+	ck_assert_int_eq(sscanf(out.p, "HD c%llu", &version), 1);
+	snprintf(text, sizeof(text), "ms a 1\r\ny\r\nmd a x C%llu\r\nmg a v\r\n", version);
+	mc(text, "HD\r\nEX\r\nVA 1\r\ny\r\n");
+}
+END_TEST
+
+START_TEST(times_that_are_over_delete_the_value_that_was_read)
+{
+	mc("set a 3 0 1\r\nx\r\ngat -1 a b\r\nget a\r\n",
+	   "STORED\r\nVALUE a 3 1\r\nx\r\nEND\r\nEND\r\n");
+	mc("ms a 1 F3\r\nx\r\nmg a T-1 v f\r\nmg a\r\nmg a T-1 v\r\n",
+	   "HD\r\nVA 1 f3\r\nx\r\nEN\r\nEN\r\n");
+	client.speaks = SPEAKS_RESP;
+	resp("SET a 1", "+OK");
+	resp("EXPIRE a 0 GT", ":0");
+	resp("EXPIRE a -1", ":1");
+	resp("EXPIRE a -1", ":0");
+	resp("SET a 2", "+OK");
+	resp("GETEX a PXAT 1", "$1\r\n2");
+	resp("GETEX a PXAT 1", "$-1");
+}
+END_TEST
+
+/* A removal whose value is replaced by someone else between its get and its delete. */
+struct race {
+	struct farkv *rival;
+	unsigned calls;
+	char seen[8];
+};
+
+static bool race_decide(struct edit *e, void *arg)
+{
+	struct race *r = arg;
+
+	ck_assert(e->found && e->old.len == 1);
+	r->seen[r->calls] = *(const char *)e->old.data;
+	if (!r->calls++)
+		ck_assert_int_eq(farkv_put(r->rival, "k", 1, "2", 1), 0);
+	e->remove = true;
+	return true;
+}
+
+START_TEST(removal_removes_the_value_that_it_has_seen)
+{
+	struct race r = {.rival = e2e_open(srv.path, 20000)};
+	struct edit e;
+
+	client.speaks = SPEAKS_RESP;
+	resp("SET k 1", "+OK");
+	ck_assert_int_eq(store_edit(&client, (struct slice){"k", 1}, race_decide, &r, &e), 0);
+	ck_assert_uint_eq(r.calls, 2);
+	ck_assert_str_eq(r.seen, "12");
+	resp("GET k", "$-1");
+	farkv_close(r.rival);
 }
 END_TEST
 
@@ -497,6 +585,10 @@ static Suite *suite(void)
 	tcase_add_test(t, memcached_cas_unique_is_the_version);
 	tcase_add_test(t, memcached_counts);
 	tcase_add_test(t, memcached_meta_commands_answer_their_flags);
+	tcase_add_test(t, memcached_meta_flags_are_refused_only_where_they_would_have_an_effect);
+	tcase_add_test(t, memcached_md_with_x_leaves_an_empty_value);
+	tcase_add_test(t, times_that_are_over_delete_the_value_that_was_read);
+	tcase_add_test(t, removal_removes_the_value_that_it_has_seen);
 	tcase_add_test(t, memcached_errors_are_those_of_memcached);
 	tcase_add_test(t, memcached_value_over_the_limit_is_refused_and_the_old_one_goes);
 	return s;
