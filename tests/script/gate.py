@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Clients of kvgate, well-behaved and hostile, for gate.sh: gate.py CASE ADDRESS..."""
 import os
+import resource
 import socket
 import sys
 import threading
+import time
 
 # For hangs; nothing depends on how long something takes.
 TIMEOUT = 60
@@ -11,8 +13,9 @@ TIMEOUT = 60
 
 def connect(address):
     s = socket.socket(socket.AF_UNIX if "/" in address else socket.AF_INET)
-    s.settimeout(TIMEOUT)
+    # A Unix socket that does not block has no patience with a full queue.
     s.connect(address if "/" in address else ("127.0.0.1", int(address)))
+    s.settimeout(TIMEOUT)
     return s
 
 
@@ -148,15 +151,32 @@ def too_many(resp, memcached):
     assert read_to_end(one) == b"+OK\r\n"
 
 
-def slow_reader(port, request):
-    """Requests without reading: it is cut off, at --max-output."""
+def info(s, field):
+    s.sendall(b"INFO\r\n")
+    head = b""
+    while not head.endswith(b"\r\n"):
+        head += read_exactly(s, 1)
+    text = read_exactly(s, int(head[1:]) + 2).decode()
+    return int([line for line in text.split("\r\n") if line.startswith(field + ":")][0]
+               .split(":")[1])
+
+
+def until_clients(witness, n):
+    """Wait until there are n connections; each question gives the gate its turn."""
+    for _ in range(5000):
+        if info(witness, "connected_clients") == n:
+            return
+    raise AssertionError("%d connections, expected %d" % (info(witness, "connected_clients"), n))
+
+
+def slow_reader(port, hello, answer, request, witness):
+    """Requests without reading the answers, 20 MB: it is cut off, at --max-output."""
+    n = info(witness, "connected_clients")
     s = connect(port)
     s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-    try:
-        while True:
-            s.sendall(request * 20)
-    except (BrokenPipeError, ConnectionResetError):
-        pass
+    asks(s, hello, answer)
+    s.sendall(request * 20)
+    until_clients(witness, n)
 
 
 def hostile(resp, memcached, pid):
@@ -165,8 +185,8 @@ def hostile(resp, memcached, pid):
     asks(witness, b"*3\r\n$3\r\nSET\r\n$1\r\nb\r\n$1000000\r\n" + b"x" * 1000000 + b"\r\n",
          b"+OK\r\n")
     before = rss_kib(pid)
-    slow_reader(resp, b"GET b\r\n")
-    slow_reader(memcached, b"get b\r\n")
+    slow_reader(resp, b"PING\r\n", b"+PONG\r\n", b"GET b\r\n", witness)
+    slow_reader(memcached, b"mn\r\n", b"MN\r\n", b"get b\r\n", witness)
     refused_at_once(resp, b"*1\r\n$1073741824\r\n", b"-ERR Protocol error: invalid bulk length")
     refused_at_once(resp, b"*1073741824\r\n", b"-ERR Protocol error: invalid multibulk length")
     refused_at_once(resp, b"x" * 100000, b"-ERR Protocol error: too big inline request")
@@ -186,6 +206,62 @@ def hostile(resp, memcached, pid):
     # A million empty words take the request's size in memory, not more.
     asks(witness, b"*250000\r\n$6\r\nEXISTS\r\n" + b"$1\r\na\r\n" * 249999, b":0\r\n")
     asks(witness, b"DEL b\r\n", b":1\r\n")
+
+
+CROWD = 10000
+
+
+def crowd(path, pid):
+    """10,000 connections, some of which have sent half a request: the others are served, and when
+    they have gone so has their memory. Exit status 77: this many files may not be opened."""
+    need = CROWD + 100
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft < need:
+        if hard != resource.RLIM_INFINITY and hard < need:
+            sys.exit(77)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (need, hard))
+    witness = connect(path)
+    asks(witness, b"SET a 1\r\n", b"+OK\r\n")
+    for _ in range(2):
+        clients = [connect(path) for _ in range(CROWD)]
+        for i, s in enumerate(clients):
+            if i % 4 == 0:
+                s.sendall(b"*3\r\n$3\r\nSET\r\n$1\r\nx\r\n$1000000\r\n")
+            elif i % 4 == 1:
+                asks(s, b"GET a\r\n", b"$1\r\n1\r\n")
+        assert info(witness, "connected_clients") == CROWD + 1
+        for s in clients:
+            s.close()
+        until_clients(witness, 1)
+        asks(witness, b"GET a\r\n", b"$1\r\n1\r\n")
+        files = len(os.listdir("/proc/%s/fd" % pid))
+        assert files < 100, "%d files are open" % files
+
+
+def hostiles(resp, memcached, ready):
+    """For gate_figures.sh, until it is killed: silent connections, 50 readers that take nothing of
+    what they asked for, 20 announcements of a gigabyte, and 100 requests that come byte by byte."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    asks(connect(resp), b"*3\r\n$3\r\nSET\r\n$6\r\nlarger\r\n$100000\r\n" + b"x" * 100000 + b"\r\n",
+         b"+OK\r\n")
+    held = [connect(resp) for _ in range(min(CROWD, hard - 1000))]
+    for _ in range(50):
+        held.append(connect(memcached))
+        held[-1].sendall(b"get larger\r\n" * 100)
+    for _ in range(20):
+        held.append(connect(memcached))
+        held[-1].sendall(b"set a 0 0 1073741824\r\n")
+    slow = [connect(memcached) for _ in range(100)]
+    with open(ready, "w", encoding="ascii"):
+        pass
+    while True:
+        for byte in b"get key:000001\r\n":
+            for s in slow:
+                s.sendall(bytes([byte]))
+            time.sleep(0.01)
+        for s in slow:
+            s.recv(4096)
 
 
 def idle(resp, memcached):

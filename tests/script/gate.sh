@@ -104,6 +104,14 @@ start_gate --resp 0 --memcached 0 --max-clients 20 --max-output 2m --max-request
 expect 0 python3 "$srcdir/tests/script/gate.py" hostile "$(port 1)" "$(port 2)" "$gate" ||
 	sed 's/^/    /' "$dir/out"
 stop_gate
+start_gate --resp "$dir/crowd.sock" --max-clients 10001
+python3 "$srcdir/tests/script/gate.py" crowd "$dir/crowd.sock" "$gate" >"$dir/out" 2>&1
+case $? in
+0) ;;
+77) echo "left out: 10,000 connections, which need as many open files (ulimit -n)" ;;
+*) fail "10,000 connections: $(tail -n 1 "$dir/out")" ;;
+esac
+stop_gate
 start_gate --resp 0 --memcached 0 --idle-timeout 1
 expect 0 python3 "$srcdir/tests/script/gate.py" idle "$(port 1)" "$(port 2)"
 stop_gate
