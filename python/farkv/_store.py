@@ -311,9 +311,15 @@ class Store(MutableMapping[bytes, bytes]):
                 check(err)
                 return default
 
-    def mput(self, items: Union[Mapping[bytes, bytes], Iterable[Tuple[Buffer, Buffer]]]) -> None:
-        """Store many values together. If it raises, some may be stored."""
+    def mput(self, items: Union[Mapping[bytes, bytes], Iterable[Tuple[Buffer, Buffer]]], *,
+             ttl: TTL = None, user: int = 0) -> None:
+        """Store many values together; with `ttl` or `user` one after the other. If it raises, some
+        may be stored."""
         pairs = items.items() if isinstance(items, Mapping) else items
+        if ttl is not None or user:
+            for key, value in pairs:
+                self.put(key, value, ttl=ttl, user=user)
+            return
         kept = [(pin(key), pin(value)) for key, value in pairs]
         array = ffi.new("struct farkv_put_item[]", len(kept))
         for item, (k, v) in zip(array, kept):

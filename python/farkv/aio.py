@@ -12,11 +12,12 @@ from __future__ import annotations
 
 import asyncio
 import os
+import random
 from collections import deque
 from types import TracebackType
-from typing import Any, Deque, Dict, List, Optional, Sequence, Tuple, Type, Union
+from typing import Any, Callable, Deque, Dict, List, Optional, Sequence, Tuple, Type, Union
 
-from ._errors import TooSmall, VersionMismatch, error_of
+from ._errors import Exists, NotFound, TooSmall, VersionMismatch, error_of
 from ._farkv import ffi, lib
 from ._handle import TTL, Address, Buffer, Options, pin, ttl_ms, write_options
 from ._store import Value, value_of
@@ -227,8 +228,51 @@ class Store:
     async def mget(self, keys: Sequence[Buffer]) -> List[Optional[bytes]]:
         return list(await asyncio.gather(*(self.get(key) for key in keys)))
 
-    async def mput(self, items: Sequence[Tuple[Buffer, Buffer]]) -> None:
-        await asyncio.gather(*(self.put(key, value) for key, value in items))
+    async def mput(self, items: Sequence[Tuple[Buffer, Buffer]], *, ttl: TTL = None,
+                   user: int = 0) -> None:
+        await asyncio.gather(*(self.put(key, value, ttl=ttl, user=user) for key, value in items))
+
+    # ---- a get and a cas, until no other write comes in between
+
+    async def _replaced(self, key: Buffer, old: Value, data: Buffer, ttl: TTL) -> bool:
+        """False if another write came first."""
+        try:
+            await self.cas(key, data, old.version, ttl=ttl, user=old.user)
+            return True
+        except (VersionMismatch, NotFound):
+            await asyncio.sleep(random.random() / 10000)
+            return False
+
+    async def _count(self, key: Buffer, step: Callable[[int], int], initial: Optional[int],
+                     ttl: TTL) -> int:
+        if initial is None and ttl is not None:
+            raise ValueError("ttl is that of a new key: it needs `initial`")
+        while True:
+            try:
+                value = await self.gets(key)
+            except NotFound:
+                if initial is None:
+                    raise
+                try:
+                    await self.add(key, b"%d" % initial, ttl=ttl)
+                    return initial
+                except Exists:
+                    continue
+            text = value.data.rstrip(b" ")
+            if not (text.isdigit() and len(text) <= 20 and int(text) < 1 << 64):
+                raise error_of(lib.FARKV_EINVAL, "the value is no decimal number below 2^64")
+            n = step(int(text))
+            if await self._replaced(key, value, b"%d" % n, value.ttl):
+                return n
+
+    async def incr(self, key: Buffer, delta: int = 1, *, initial: Optional[int] = None,
+                   ttl: TTL = None) -> int:
+        """As farkv.Store's. If it is cancelled, it has counted once or not at all."""
+        return await self._count(key, lambda n: (n + delta) % (1 << 64), initial, ttl)
+
+    async def decr(self, key: Buffer, delta: int = 1, *, initial: Optional[int] = None,
+                   ttl: TTL = None) -> int:
+        return await self._count(key, lambda n: max(n - delta, 0), initial, ttl)
 
 
 async def connect(uri: Address = None, **options: Any) -> Store:

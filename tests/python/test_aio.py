@@ -47,6 +47,41 @@ def test_each_request_gets_its_own_result(server):
     run(server, work)
 
 
+def test_counters_and_touch_are_one_step_to_others(server):
+    async def work(store):
+        assert await store.incr(b"n", 5, initial=7, ttl=3600) == 7
+        assert sorted(await asyncio.gather(*(store.incr(b"n") for _ in range(50)))) == \
+            list(range(8, 58))
+        value = await store.gets(b"n")
+        assert value.data == b"57" and 3000 < value.ttl <= 3600
+        assert await store.decr(b"n", 100) == 0 and await store.decr(b"m", initial=3) == 3
+        await store.put(b"n", b"%d" % (2 ** 64 - 1))
+        assert await store.incr(b"n", 3) == 2
+        for bad in b"", b"x", b" 1", b"-1", b"%d" % 2 ** 64:
+            await store.put(b"n", bad)
+            with pytest.raises(farkv.Invalid):
+                await store.incr(b"n")
+        with pytest.raises(farkv.NotFound):
+            await store.incr(b"none")
+        with pytest.raises(ValueError):
+            await store.incr(b"none", ttl=1)
+        with pytest.raises(farkv.NotFound):
+            await store.touch(b"none", 10)
+        await store.put(b"k", b"v", user=7)
+        await store.touch(b"k", 1000)
+        first = await store.gets(b"k")
+        assert first.data == b"v" and first.user == 7 and 900 < first.ttl <= 1000
+        await store.touch(b"k", 1000)
+        assert (await store.gets(b"k")).version == first.version
+        await store.touch(b"k", None)
+        assert (await store.gets(b"k"))[2:] == (None, 7)
+        await store.mput([(b"1", b"a"), (b"2", b"b")], ttl=100, user=9)
+        for key in b"1", b"2":
+            value = await store.gets(key)
+            assert value.user == 9 and 60 < value.ttl <= 100
+    run(server, work)
+
+
 def test_requests_carry_a_time_to_live_and_a_number(server):
     async def work(store):
         async def holds(key, data, user):

@@ -129,6 +129,9 @@ def test_a_touch_gives_a_new_time_to_live(store):
     assert 60 < store.ttl(b"n") <= 3600
     store.decr(b"m", initial=1, ttl=3600)
     assert 60 < store.ttl(b"m") <= 3600
+    store.mput({b"a": b"1", b"b": b"2"}, ttl=3600, user=5)
+    for key in b"a", b"b":
+        assert 60 < store.gets(key).ttl <= 3600 and store.gets(key).user == 5
     for call in (lambda: store.ttl(b"x"), lambda: store.touch(b"x", 1),
                  lambda: store.get_touch(b"x", 1)):
         with pytest.raises(farkv.NotFound):
