@@ -39,4 +39,16 @@ def pymemcache(_, port):
     assert m.stats()[b"version"] and m.version()
 
 
+def nutcracker(path, _):
+    """A proxy asks two servers for the keys of one get."""
+    from pymemcache.client.base import Client
+
+    m = Client(path)
+    values = {"nut:%d" % i: b"%d" % i for i in range(1, 201)}
+    assert m.set_many(values, noreply=False) == []
+    assert m.get_many(list(values)) == values
+    assert m.incr("nut:7", 5) == 12 and m.delete("nut:7", noreply=False)
+    assert m.get("nut:7") is None
+
+
 globals()[sys.argv[1]](*sys.argv[2:])

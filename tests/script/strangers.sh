@@ -123,6 +123,63 @@ for client in redis pymemcache; do
 		left_out "python3-$client"
 	fi
 done
+# client LANGUAGE OPTION CODE FILE: it is there if the code runs.
+client() {
+	if command -v "$1" >/dev/null && "$1" "$2" "$3" >/dev/null 2>&1; then
+		expect 0 "$1" "$srcdir/tests/script/$4" "$resp" || cat "$dir/err"
+	else
+		left_out "$1-redis"
+	fi
+}
+client php -r 'exit(extension_loaded("redis") ? 0 : 1);' strangers.php
+client ruby -e 'require "redis"' strangers.rb
+# shellcheck disable=SC2046,SC2086
+if pkg-config --exists hiredis 2>/dev/null; then
+	expect 0 ${CC-cc} -o "$dir/hiredis" "$srcdir/tests/script/strangers.c" \
+		$(pkg-config --cflags --libs hiredis) && expect 0 "$dir/hiredis" "$resp" || cat "$dir/err"
+else
+	left_out "hiredis (libhiredis-dev)"
+fi
+
+# ---- libmemcached's programs
+if command -v memccp >/dev/null; then
+	printf 'one\n' >"$dir/file-a"
+	printf 'two\n' >"$dir/file-b"
+	at=--servers=127.0.0.1:$memcached
+	expect 0 memcflush "$at"
+	expect 0 memccp "$at" --flag=7 "$dir/file-a" "$dir/file-b"
+	expect 0 memccat "$at" file-a file-b && prints 'one\n\ntwo\n\n'
+	expect 0 memccat "$at" --flag file-a && prints '7\none\n\n'
+	expect 0 memcexist "$at" file-a
+	expect 0 memctouch "$at" --expire=100 file-a
+	expect 0 memcrm "$at" file-a
+	expect 1 memcexist "$at" file-a
+	expect 0 memcping "$at"
+	expect 0 memcstat "$at" && shows 'curr_items: 1$'
+else
+	left_out "memccp and the like (libmemcached-tools)"
+fi
+
+# ---- redis-tools
+if command -v redis-cli >/dev/null; then
+	cli() { redis-cli -p "$resp" "$@"; }
+	expect 0 cli flushall
+	expect 0 cli mset k1 1 k2 22 k3 333
+	expect 0 cli --bigkeys && shows 'Biggest string found .*k3.* has 3 bytes'
+	cli --scan >"$dir/keys"
+	[ "$(sort "$dir/keys" | tr '\n' ' ')" = 'k1 k2 k3 ' ] || fail "redis-cli --scan: $(cat "$dir/keys")"
+	cli --stat -i 0.01 2>"$dir/err" | head -n 3 >"$dir/out"
+	shows '^[0-9]+ +[0-9.]+[MK] +[0-9]+ +0 +[0-9]+ \(\+[0-9]+\)'
+	if command -v script >/dev/null; then
+		printf 'set k4 hello\nget k4\nquit\n' |
+			TERM=dumb script -qec "redis-cli -p $resp" /dev/null >"$dir/out" 2>&1
+		shows '"hello"'
+	else
+		left_out "redis-cli at a terminal: needs script (bsdutils)"
+	fi
+else
+	left_out "redis-cli (redis-tools)"
+fi
 if command -v redis-benchmark >/dev/null; then
 	for pipeline in 1 32; do
 		expect 0 redis-benchmark -p "$resp" -t ping,set,get,incr,mset -n 20000 -r 1000 -P "$pipeline" -q
@@ -130,6 +187,51 @@ if command -v redis-benchmark >/dev/null; then
 	done
 else
 	left_out "redis-benchmark (redis-tools)"
+fi
+
+# ---- nutcracker in front of two gates with a store each
+if command -v nutcracker >/dev/null && command -v redis-cli >/dev/null; then
+	start_server store2 -m 64m
+	mkfifo "$dir/gate2.ready"
+	"$KVGATE" --resp 0 --memcached 0 --ready-fd 3 3>"$dir/gate2.ready" >"$dir/gate2.out" 2>&1 &
+	gate2=$!
+	servers="$gate2 $servers"
+	read -r ready <"$dir/gate2.ready"
+	second() { grep -o '127.0.0.1:[0-9]*' "$dir/gate2.out" | sed -n "$1s/.*://p"; }
+	for pool in resp memcached; do
+		[ $pool = resp ] && redis=true first=$resp nth=1
+		[ $pool = memcached ] && redis=false first=$memcached nth=2
+		printf '%s:\n  listen: %s 0600\n  redis: %s\n  hash: murmur\n  distribution: modula\n  servers:\n   - 127.0.0.1:%s:1\n   - 127.0.0.1:%s:1\n' \
+			"$pool" "$dir/$pool.nut" "$redis" "$first" "$(second "$nth")"
+	done >"$dir/nutcracker.yml"
+	# It wants a port for its statistics.
+	free='import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])'
+	nutcracker -c "$dir/nutcracker.yml" -a 127.0.0.1 -s "$("$python" -c "$free")" -o "$dir/nutcracker.log" &
+	servers="$! $servers"
+	until [ -S "$dir/memcached.nut" ]; do
+		kill -0 "${servers%% *}" 2>/dev/null || break
+	done
+	redis-cli -p "$resp" flushall >/dev/null
+	n=0
+	while [ $n -lt 200 ]; do
+		n=$((n + 1))
+		echo "set nut:$n $n"
+	done >"$dir/in"
+	expect 0 redis-cli -s "$dir/resp.nut" <"$dir/in"
+	[ "$(grep -c '^OK$' "$dir/out")" -eq 200 ] || fail "nutcracker: $(sort -u "$dir/out" | head -n 3)"
+	expect 0 redis-cli -s "$dir/resp.nut" mget nut:1 nut:50 nut:200 && prints '1\n50\n200\n'
+	# Both have a part of the keys.
+	one=$(redis-cli -p "$resp" dbsize) two=$(redis-cli -p "$(second 1)" dbsize)
+	[ $((one + two)) -eq 200 ] && [ "$one" -gt 0 ] && [ "$two" -gt 0 ] ||
+		fail "nutcracker: $one and $two keys"
+	if "$python" -c "import pymemcache" 2>/dev/null; then
+		expect 0 "$python" "$srcdir/tests/script/strangers.py" nutcracker "$dir/memcached.nut" \
+			"$dir/memcached.nut" || cat "$dir/err"
+	fi
+	kill "$gate2"
+	wait "$gate2" || fail "the second kvgate: exit status $?"
+else
+	left_out "nutcracker"
 fi
 
 kill "$gate"

@@ -36,7 +36,7 @@ median() {
 compare() {
 	: >"$dir/mine"
 	: >"$dir/theirs"
-	for round in $(seq "$rounds"); do
+	for _ in $(seq "$rounds"); do
 		$2 >>"$dir/mine"
 		$3 >>"$dir/theirs"
 	done
@@ -84,13 +84,13 @@ beside_redis() {
 hostile() {
 	needs python3
 	mine() { "$load" "$dir/mc" get 20 1 "$seconds" | cut -d ' ' -f 3; }
-	for round in $(seq "$rounds"); do mine; done >"$dir/alone"
+	for _ in $(seq "$rounds"); do mine; done >"$dir/alone"
 	background python3 "$srcdir/tests/script/gate.py" hostiles "$dir/resp" "$dir/mc" \
 		"$dir/hostile.ready"
 	until [ -e "$dir/hostile.ready" ]; do
 		kill -0 "${servers##* }" 2>/dev/null || fail "$(tail -n 1 "$dir/background.log")" || exit 1
 	done
-	for round in $(seq "$rounds"); do mine; done >"$dir/beside"
+	for _ in $(seq "$rounds"); do mine; done >"$dir/beside"
 	printf '%-34s %8s us %7s us %6s\n' "99th percentile, hostile beside" \
 		"$(median <"$dir/beside")" "$(median <"$dir/alone")" \
 		"$(echo "$(median <"$dir/beside") $(median <"$dir/alone")" | awk '{ printf "%.2f", $1 / $2 }')"
