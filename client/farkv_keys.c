@@ -452,7 +452,7 @@ int farkv_delete_cas(struct farkv *kv, const void *key, size_t key_len, uint64_t
 {
 	struct request w = {.kind = INDEX_DELETE_CAS, .expected = expected};
 
-	return key_call(kv, key, key_len, &w);
+	return key_call(&kv, key, key_len, &w);
 }
 
 int farkv_exists(struct farkv *kv, const void *key, size_t key_len)
