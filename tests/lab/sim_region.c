@@ -31,7 +31,7 @@ void sim_region_setup(void)
 	memcpy(sim.base, &r->sb, sizeof(r->sb));
 	r->meta = sim.base;
 	r->data = sim.base + META;
-	r->meta_fd = r->data_fd = r->meta_ro_fd = r->data_ro_fd = -1;
+	r->meta_fd = r->data_fd = r->meta_ro_fd = r->data_ro_fd = r->sessions_fd = -1;
 	r->heap = heap_new(META / PAGE_BYTES, sim.pages);
 	memset(region_page_map(r), 0, sim.pages * sizeof(uint32_t));
 	heap_set_map(r->heap, region_page_map(r));
