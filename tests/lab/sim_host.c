@@ -25,7 +25,9 @@
 
 uint64_t sim_clock_of(const struct sim_client *c)
 {
-	uint64_t t = sim.now - SIM_START - c->lost;
+	/* `lost` has all of a stop from its beginning: until its end a guest's clock stands. */
+	bool stands = c->guest && sim.now < c->stopped_until;
+	uint64_t t = (stands ? c->stopped_until : sim.now) - SIM_START - c->lost;
 
 	return SIM_START * (c->id + 1) + t / 100 * c->rate;
 }
