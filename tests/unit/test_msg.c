@@ -469,7 +469,7 @@ static const struct {
 	{gold_refuse, 16, 1, {9}, "unknown reason"},
 	{gold_welcome, 24, 1, {2}, "unknown role"},
 	{gold_welcome, 25, 1, {2}, "swept"},
-	{gold_welcome, 66, 1, {3}, "unknown flags"},
+	{gold_welcome, 66, 1, {5}, "unknown flags"},
 	{gold_welcome, 69, 1, {0x80}, "unknown flags"},
 	{gold_welcome, 118, 2, {200, 0}, "cut short"},
 	{gold_welcome, 118, 2, {22, 0}, "number of areas"},
