@@ -347,7 +347,7 @@ struct farkv_stats {
 	uint64_t blocks_damaged;  /**< dropped as unreadable, ever */
 	uint64_t sweeps;          /**< sweeps for blocks of dead clients, done */
 	uint64_t sweep_ns;        /**< duration of the last one */
-	uint64_t sweep_deaths;    /**< dead clients whose blocks are not back yet */
+	uint64_t sweep_deaths;    /**< dead clients, or servers, whose blocks are not back yet */
 	uint64_t barriers;        /**< barriers done */
 	uint64_t barrier_waits;   /**< sessions that one waits for: they have not
 				       answered, or ended without goodbye while

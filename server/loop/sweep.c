@@ -760,7 +760,10 @@ bool sweep_running(const struct control *c)
 
 struct sweep_stats sweep_stats(const struct control *c)
 {
-	return c->sweep->stats;
+	struct sweep_stats s = c->sweep->stats;
+
+	s.deaths += c->sweep->lost;
+	return s;
 }
 
 static bool init(struct control *c)

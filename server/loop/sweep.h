@@ -39,7 +39,7 @@ struct sweep_stats {
 	uint64_t sweeps;      /* searches that have ended */
 	uint64_t swept;       /* blocks that they freed */
 	uint64_t last_ns;     /* duration of the last one */
-	uint64_t deaths;      /* dead sessions that are not swept yet */
+	uint64_t deaths;      /* dead sessions that are not swept yet; sweep_lost() counts as one */
 };
 
 enum sweep_result {
