@@ -93,7 +93,7 @@ int router_poll(struct farkv *kv, struct farkv_completion *completions, size_t m
 	/* All are polled, even if `max` is 0, so that each goes on. */
 	for (uint32_t i = 0; i < n_servers; i++) {
 		struct farkv *m = r->member[(r->next + i) % n_servers];
-		int taken = farkv_poll(m, completions + n, max - n);
+		int taken = farkv_poll(m, completions ? completions + n : NULL, max - n);
 
 		if (taken < 0)
 			return taken;
