@@ -23,20 +23,36 @@ enum cli_exit {
 	CLI_PERMISSION = 77,
 };
 
+/** The connection, which several commands can use one after the other. */
+struct cli_conn {
+	const char *socket, *uri, *keys, *key; /* NULL: not given */
+	struct farkv *kv;   /* NULL: not open */
+	bool many;          /* it stays open for the next command */
+	bool no_write;      /* it is read-only */
+	uint64_t patience_ms; /* how long its operations wait; 0: the default */
+};
+
+struct words;
+
 struct cli {
 	/* options */
 	char *socket, *uri, *keys, *key;
-	char *initial, *match, *ttl, *file, *servers; /* NULL: not given */
-	uint64_t timeout_ms, count, memory;
+	char *initial, *match, *ttl, *file, *servers, *interval; /* NULL: not given */
+	uint64_t timeout_ms, count, memory, repeat;
 	int format; /* enum record_format + 1; 0: by the file name */
-	bool raw, json, quiet, if_absent, key_base64;
+	bool raw, json, csv, quiet, if_absent, key_base64, last_stdin;
 	bool version, help, print_man;
 
 	const char *command; /* its name, for messages */
+	uint64_t line;       /* of stdin, for messages; 0: none */
+	const struct words *words; /* the arguments' lengths; NULL: they end with a NUL */
+	const char *no_stdin; /* why no argument can be -; NULL: it can */
+	uint64_t interval_ms; /* of --interval; 0: none was given */
+	bool pretty;         /* for a person: stdout is a terminal, and nothing else is asked for */
 	bool no_write;       /* as the command's no_write */
 	uint32_t patience_ms; /* wait without timeout_ms; 0: the default */
-	bool output_lost;    /* output was lost, and reported */
 	struct writer records; /* to stdout; tsv unless the command sets the format */
+	struct cli_conn *conn; /* shared by the commands */
 	struct farkv *kv;    /* set by cli_connect() */
 };
 
@@ -48,7 +64,7 @@ struct cli_command {
 	int (*run)(struct cli *cli, int argc, char **argv);
 	int min_args, max_args; /* max -1: any number */
 	bool no_write;          /* a read-only session suffices */
-	const char *options;    /* options only few commands have: "format" */
+	const char *options;    /* options only few commands have: "format ttl" */
 	const char *aliases;    /* other programs' names for it; for hints only */
 };
 
@@ -93,12 +109,17 @@ int cli_output_check(struct cli *cli, int code);
 int cli_finish(struct cli *cli, int code);
 
 /**
- * Open the store, after the whole command line was checked. Returns 0 or an exit status
- * after reporting the error.
+ * Open the store, after the whole command line was checked, or use the connection of the command
+ * before. Returns 0 or an exit status after reporting the error.
  */
 int cli_connect(struct cli *cli);
 /** cli_connect() without a report: returns the library's error, with its detail. */
 int cli_open(struct cli *cli);
+/** Close the connection, if there is one. */
+void cli_close(struct cli *cli);
+
+/** CLI_USAGE, after a report, if this command cannot read stdin; otherwise 0. */
+int cli_stdin(const struct cli *cli);
 
 /**
  * Number of values for the next farkv_mget() after one of `n` keys that found `bytes`: more

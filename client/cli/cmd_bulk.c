@@ -100,6 +100,8 @@ static int bulk_open(struct cli *cli, const char *path, bool keys_only,
 {
 	int code;
 
+	if (strcmp(path, "-") == 0 && cli_stdin(cli))
+		return CLI_USAGE;
 	if (reader_open(r, path, format_for(cli, path), keys_only))
 		return cli_error(cli, CLI_USAGE, "%s", err_detail());
 	code = cli_connect(cli);
@@ -302,6 +304,14 @@ static void dump_json(const struct farkv_get_item *it)
 	output_print(o);
 }
 
+static void dump_csv(const struct farkv_get_item *it)
+{
+	output_csv(it->key, it->key_len);
+	putchar(',');
+	output_csv(it->value.data, it->value.len);
+	putchar('\n');
+}
+
 /* `record`: the key's place in the file that names it, or NULL. */
 static int dump_refuse(struct dump *d, const struct farkv_get_item *it,
 		       const struct record *record)
@@ -329,6 +339,8 @@ static int dump_item(struct dump *d, const struct farkv_get_item *it,
 	d->bytes += it->key_len + it->value.len;
 	if (d->cli->json)
 		dump_json(it);
+	else if (d->cli->csv)
+		dump_csv(it);
 	else if (!writer_put(&d->cli->records,
 			     &(struct farkv_put_item){.key = it->key,
 						      .key_len = it->key_len,
@@ -390,7 +402,7 @@ static int dump_all(struct dump *d)
 		code = dump_scanned(d, scan.items, scan.n);
 	if (cli_signal && !code)
 		code = CLI_FAILED;
-	if (!code && !d->cli->json)
+	if (!code && !d->cli->json && !d->cli->csv)
 		writer_end(&d->cli->records);
 	d->missing = 0; /* deleted after they were listed */
 	if (scan.code)
@@ -415,7 +427,7 @@ static int dump_batches(struct dump *d, struct batch *b)
 		end = end || err;
 		progress_show(&d->progress, d->reader.offset, d->found);
 	}
-	if (!code && !d->cli->json)
+	if (!code && !d->cli->json && !d->cli->csv)
 		writer_end(&d->cli->records);
 	return code;
 }

@@ -453,10 +453,9 @@ static void check_store(const struct patient *p, struct check *c)
 
 	if (!err) {
 		found(c, OK, "the store at %s answers",
-		      cli->socket ? cli->socket
-		      : cli->uri  ? cli->uri : "the default address");
-		farkv_close(cli->kv);
-		cli->kv = NULL;
+		      cli->conn->socket ? cli->conn->socket :
+		      cli->conn->uri    ? cli->conn->uri :
+					  "the default address");
 		return;
 	}
 	found(c, WARN, "%s", farkv_errdetail()[0] ? farkv_errdetail()

@@ -110,8 +110,8 @@ static int get(struct cli *cli, char *arg, bool with_version)
 		return CLI_OK;
 	}
 	if (with_version)
-		printf("%" PRIu64 "%c", v.version, cli->raw ? '\n' : '\t');
-	fwrite(v.data, 1, v.len, stdout);
+		printf("%" PRIu64 "%c", v.version, cli->raw ? '\n' : cli->csv ? ',' : '\t');
+	output_text(cli, v.data, v.len);
 	if (!cli->raw)
 		putchar('\n');
 	return CLI_OK;
@@ -129,6 +129,19 @@ int cmd_gets(struct cli *cli, int argc, char **argv)
 	return get(cli, argv[0], true);
 }
 
+/* A line of key and text: as CSV, for a person, or as a record. */
+static void print_pair(struct cli *cli, const struct farkv_put_item *pair)
+{
+	if (!cli->csv && !cli->pretty) {
+		writer_put(&cli->records, pair);
+		return;
+	}
+	output_text(cli, pair->key, pair->key_len);
+	putchar(cli->csv ? ',' : '\t');
+	output_text(cli, pair->value, pair->value_len);
+	putchar('\n');
+}
+
 static int mget_print(struct cli *cli, const struct farkv_get_item *it)
 {
 	if (it->result && cli_exit_for(it->result) != CLI_NO)
@@ -142,11 +155,10 @@ static int mget_print(struct cli *cli, const struct farkv_get_item *it)
 	else if (cli->raw)
 		fwrite(it->value.data, 1, it->value.len, stdout);
 	else
-		writer_put(&cli->records,
-			   &(struct farkv_put_item){.key = it->key,
-						    .key_len = it->key_len,
-						    .value = it->value.data,
-						    .value_len = it->value.len});
+		print_pair(cli, &(struct farkv_put_item){.key = it->key,
+							 .key_len = it->key_len,
+							 .value = it->value.data,
+							 .value_len = it->value.len});
 	return it->result ? CLI_NO : CLI_OK;
 }
 
@@ -203,14 +215,19 @@ static int exists_print(struct cli *cli, const struct input_key *key, int err, b
 
 	if (cli->json || (err && err != FARKV_ENOTFOUND))
 		return conclude(cli, err, key);
-	if (!cli->quiet && alone)
+	if (cli->quiet)
+		return there ? CLI_OK : CLI_NO;
+	if (alone) {
 		puts(there ? "yes" : "no");
-	else if (!cli->quiet)
-		writer_put(&cli->records,
-			   &(struct farkv_put_item){.key = key->data,
-						    .key_len = key->len,
-						    .value = there ? "yes" : "no",
-						    .value_len = there ? 3 : 2});
+	} else if (cli->pretty) {
+		output_quoted(key->data, key->len);
+		puts(there ? "\tyes" : "\tno");
+	} else {
+		print_pair(cli, &(struct farkv_put_item){.key = key->data,
+							 .key_len = key->len,
+							 .value = there ? "yes" : "no",
+							 .value_len = there ? 3 : 2});
+	}
 	return there ? CLI_OK : CLI_NO;
 }
 

@@ -31,6 +31,9 @@ static int keys_print(struct keys *k, const struct farkv_scan_item *it)
 		output_count(o, "version", it->version);
 		output_ttl(o, it->ttl_ms, 0);
 		output_print(o);
+	} else if (k->cli->csv || (k->cli->pretty && !k->cli->format)) {
+		output_text(k->cli, it->key, it->key_len);
+		putchar('\n');
 	} else if (!writer_put_key(&k->cli->records, it->key, it->key_len)) {
 		return cli_key_error(k->cli, CLI_USAGE, it->key, it->key_len, RECORD_NOT_NUL);
 	}

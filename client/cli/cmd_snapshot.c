@@ -241,6 +241,8 @@ static int open_input(struct cli *cli, const char *path, struct input *in)
 	bool is_stdin = strcmp(path, "-") == 0;
 	struct stat st;
 
+	if (is_stdin && cli_stdin(cli))
+		return CLI_USAGE;
 	*in = (struct input){.name = is_stdin ? "stdin" : path};
 	in->fd = is_stdin ? STDIN_FILENO : open(path, O_RDONLY | O_CLOEXEC);
 	if (in->fd < 0)

@@ -10,6 +10,8 @@
 
 #include "common/base/util.h"
 
+#include "words.h"
+
 /* Values up to this size are read without asking for the store's longest. */
 #define UNASKED_BYTES ((size_t)1 << 20)
 
@@ -55,7 +57,7 @@ static bool base64_decode(char *text, size_t *len_out)
 
 int input_key(const struct cli *cli, char *arg, struct input_key *out)
 {
-	size_t len = strlen(arg);
+	size_t len = words_length(cli->words, arg);
 
 	if (cli->key_base64 && !base64_decode(arg, &len))
 		return cli_error(cli, CLI_USAGE,
@@ -69,13 +71,16 @@ int input_key(const struct cli *cli, char *arg, struct input_key *out)
 
 int input_open(const struct cli *cli, const char *arg, struct input_value *out)
 {
-	struct input_value v = {.text = arg};
+	struct input_value v = {.text = arg, .len = words_length(cli->words, arg)};
 
 	if (strcmp(arg, "-") == 0) {
+		if (cli_stdin(cli))
+			return CLI_USAGE;
 		v.text = "stdin";
 		v.file = stdin;
 	} else if (arg[0] == '@' && arg[1] == '@') {
 		v.text = arg + 1;
+		v.len--;
 	} else if (arg[0] == '@') {
 		v.text = arg + 1;
 		v.file = fopen(v.text, "re");
@@ -138,6 +143,7 @@ static int read_file(const struct cli *cli, struct input_value *v)
 	size_t cap = 64 << 10;
 	uint64_t most = 0;
 
+	v->len = 0;
 	v->buf = malloc(cap);
 	if (!v->buf)
 		return cli_fail(cli, FARKV_ENOMEM, NULL, 0);
@@ -162,9 +168,9 @@ int input_read(const struct cli *cli, struct input_value *v)
 {
 	if (v->file)
 		return read_file(cli, v);
-	v->buf = (uint8_t *)strdup(v->text);
+	v->buf = malloc(v->len + 1);
 	if (!v->buf)
 		return cli_fail(cli, FARKV_ENOMEM, NULL, 0);
-	v->len = strlen(v->text);
+	memcpy(v->buf, v->text, v->len);
 	return CLI_OK;
 }

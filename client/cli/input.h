@@ -25,7 +25,7 @@ struct input_value {
 	const char *text; /* the argument, or the name of `file` */
 	FILE *file;       /* NULL: the value is `text` */
 	uint8_t *buf;     /* set by input_read() */
-	size_t len;
+	size_t len;       /* of `text` without a file, and then of `buf` */
 };
 
 /**

@@ -63,6 +63,83 @@ void output_count(json_t *o, const char *name, uint64_t n)
 	json_object_set_new(o, name, json_integer((json_int_t)n));
 }
 
+/* ---- text ------------------------------------------------------------------------ */
+
+void output_csv(const void *p, size_t len)
+{
+	const char *text = p;
+
+	putchar('"');
+	for (size_t i = 0; i < len; i++) {
+		if (text[i] == '"')
+			putchar('"');
+		putchar(text[i]);
+	}
+	putchar('"');
+}
+
+/*
+ * The length of the UTF-8 character at `p`, 2 to 4, or 0 if there is none or a terminal could take
+ * it for a command (U+0080 to U+009F).
+ */
+static size_t utf8_length(const uint8_t *p, size_t len)
+{
+	size_t n = p[0] >= 0xf0 ? 4 : p[0] >= 0xe0 ? 3 : 2;
+	uint32_t c = p[0] & (0x7fu >> n);
+	static const uint32_t least[] = {0, 0, 0xa0, 0x800, 0x10000};
+
+	if (p[0] < 0xc2 || p[0] > 0xf4 || len < n)
+		return 0;
+	for (size_t i = 1; i < n; i++) {
+		if ((p[i] & 0xc0) != 0x80)
+			return 0;
+		c = c << 6 | (p[i] & 0x3f);
+	}
+	return c < least[n] || c > 0x10ffff || (c >= 0xd800 && c <= 0xdfff) ? 0 : n;
+}
+
+static void put_escaped(uint8_t c)
+{
+	static const char bytes[] = "\n\r\t\a\b\"\\", names[] = "nrtab\"\\";
+	const char *byte = c ? strchr(bytes, c) : NULL;
+
+	if (byte)
+		printf("\\%c", names[byte - bytes]);
+	else if (c < ' ' || c > '~')
+		printf("\\x%02x", c);
+	else
+		putchar(c);
+}
+
+void output_quoted(const void *p, size_t len)
+{
+	const uint8_t *at = p, *end = at + len;
+
+	putchar('"');
+	while (at < end) {
+		size_t n = utf8_length(at, (size_t)(end - at));
+
+		if (n)
+			fwrite(at, 1, n, stdout);
+		else
+			put_escaped(*at);
+		at += n ? n : 1;
+	}
+	putchar('"');
+}
+
+void output_text(const struct cli *cli, const void *p, size_t len)
+{
+	if (cli->csv)
+		output_csv(p, len);
+	else if (cli->pretty)
+		output_quoted(p, len);
+	else
+		fwrite(p, 1, len, stdout);
+}
+
+/* ---- JSON ------------------------------------------------------------------------ */
+
 void output_ttl(json_t *o, uint64_t ttl_ms, uint32_t user)
 {
 	if (ttl_ms)

@@ -14,6 +14,20 @@
 
 #include <jansson.h>
 
+struct cli;
+
+/** Print a field of comma-separated values (RFC 4180), in double quotes. */
+void output_csv(const void *p, size_t len);
+
+/**
+ * Print bytes for a person: in double quotes, with \n \r \t \a \b \" \\ and \xHH for
+ * what a terminal would not show, as words.h reads them. UTF-8 stays as it is.
+ */
+void output_quoted(const void *p, size_t len);
+
+/** Print a key or a value as `cli` asks for: output_csv(), output_quoted(), or as it is. */
+void output_text(const struct cli *cli, const void *p, size_t len);
+
 /** Set `name` (or `name`_base64) of `o` to these bytes. */
 void output_bytes(json_t *o, const char *name, const void *p, size_t len);
 /** Set `name` of `o` to a number. */

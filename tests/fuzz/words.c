@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Words of the command line: sizes, numbers, keys in base64, lines to be shown. */
+/* Words of the command line: sizes, numbers, keys in base64, lines to be shown or split. */
 #include "config.h"
 
 #include "fuzz.h"
@@ -7,6 +7,7 @@
 #include <sodium.h>
 
 #include "client/cli/input.h"
+#include "client/cli/words.h"
 #include "common/base/util.h"
 
 /* The functions of kvcli that input.c calls; no key leads further than cli_error(). */
@@ -23,6 +24,39 @@ int cli_fail(const struct cli *cli, int err, const void *key, size_t key_len)
 	(void)key;
 	(void)key_len;
 	return err;
+}
+
+int cli_stdin(const struct cli *cli)
+{
+	(void)cli;
+	return 0;
+}
+
+/* In double quotes with all bytes as \xHH, the words of a line are the same words again. */
+static void check_split(const uint8_t *line, size_t size)
+{
+	struct words w, again;
+	char *quoted, *to;
+
+	if (words_split((const char *)line, size, &w))
+		return;
+	to = quoted = malloc(4 * size + 3 * w.n + 1);
+	FUZZ_CHECK(quoted);
+	for (size_t i = 0; i < w.n; i++) {
+		FUZZ_CHECK(w.v[i][w.len[i]] == '\0' && words_length(&w, w.v[i]) == w.len[i]);
+		*to++ = '"';
+		for (size_t k = 0; k < w.len[i]; k++)
+			to += sprintf(to, "\\x%02x", (unsigned char)w.v[i][k]);
+		to += sprintf(to, "\" ");
+	}
+	FUZZ_CHECK(w.v[w.n] == NULL);
+	FUZZ_CHECK(!words_split(quoted, (size_t)(to - quoted), &again) && again.n == w.n);
+	for (size_t i = 0; i < w.n; i++)
+		FUZZ_CHECK(again.len[i] == w.len[i] &&
+			   memcmp(again.v[i], w.v[i], w.len[i]) == 0);
+	words_free(&again);
+	words_free(&w);
+	free(quoted);
 }
 
 static void check_numbers(const char *text)
@@ -68,6 +102,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
 	check_numbers(text);
 	check_key(text, len);
+	check_split(data, size);
 	FUZZ_CHECK(util_one_line(text) == text && strlen(text) == len);
 	for (size_t i = 0; i < len; i++)
 		FUZZ_CHECK((unsigned char)text[i] >= ' ' && text[i] != 0x7f);

@@ -335,7 +335,6 @@ usage() { # MESSAGE ARGUMENT...
 	shift
 	expect 64 kvcli "$@" && says "$message"
 }
-usage 'no command'
 usage "unknown command 'fetch': did you mean get$" fetch key
 for pair in set:put rm:del delete:del remove:del cat:get ls:keys list:keys flushall:clear export:dump insert:add putt:put gte:get exist:exists \
 	delt:del statz:stats dmup:dump clera:clear; do
