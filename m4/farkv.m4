@@ -155,6 +155,21 @@ AC_DEFUN([FARKV_LMDB], [
   AM_CONDITIONAL([HAVE_LMDB], [test "x$have_lmdb" = xyes])
 ])
 
+dnl FARKV_LIBEDIT: lines of the interactive kvcli can be edited where the library is.
+AC_DEFUN([FARKV_LIBEDIT], [
+  AC_ARG_WITH([libedit],
+    [AS_HELP_STRING([--with-libedit=auto|yes|no],
+      [history and completion in kvcli, by libedit @<:@auto@:>@])],
+    [], [with_libedit=auto])
+  have_libedit=no
+  AS_IF([test "x$with_libedit" != xno], [
+    PKG_CHECK_MODULES([LIBEDIT], [libedit >= 3.0], [have_libedit=yes], [:])
+    AS_IF([test "x$with_libedit$have_libedit" = xyesno],
+      [AC_MSG_ERROR([--with-libedit: no libedit here; install libedit-dev])])])
+  AS_IF([test "x$have_libedit" = xyes],
+    [AC_DEFINE([HAVE_LIBEDIT], [1], [Define if libedit is present.])])
+])
+
 dnl FARKV_HIREDIS: the Redis binding of kvbench, built where the library is.
 AC_DEFUN([FARKV_HIREDIS], [
   PKG_CHECK_MODULES([HIREDIS], [hiredis >= 0.14], [have_hiredis=yes],

@@ -28,6 +28,7 @@ struct cli_conn {
 	const char *socket, *uri, *keys, *key; /* NULL: not given */
 	struct farkv *kv;   /* NULL: not open */
 	bool many;          /* it stays open for the next command */
+	bool asks;          /* a person is there to be asked */
 	bool no_write;      /* it is read-only */
 	uint64_t patience_ms; /* how long its operations wait; 0: the default */
 };
@@ -80,6 +81,9 @@ void cli_catch_signals(void);
 
 /** All commands, ended by a NULL name. */
 extern const struct cli_command cli_commands[];
+
+/** Ask a person at the terminal; true if the answer is yes. */
+bool cli_ask(const char *question);
 
 /** The exit status for an error number. */
 int cli_exit_for(int err);

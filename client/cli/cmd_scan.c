@@ -92,6 +92,9 @@ int cmd_clear(struct cli *cli, int argc, char **argv)
 	(void)argv;
 	if (code)
 		return code;
+	/* Elsewhere this word clears the screen. */
+	if (cli->conn->asks && !cli_ask("Remove all keys of the store?"))
+		return CLI_OK;
 	err = farkv_clear(cli->kv, &n);
 	if (err)
 		code = cli_fail(cli, err, NULL, 0);

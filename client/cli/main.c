@@ -18,6 +18,7 @@
 #include "options.h"
 #include "run.h"
 #include "script.h"
+#include "shell.h"
 #include "words.h"
 
 #define OUT_BUF_BYTES ((size_t)256 << 10)
@@ -134,7 +135,7 @@ static int run(struct cli *cli, int argc, char **argv)
 		run_help();
 		return CLI_OK;
 	}
-	return script_run(cli);
+	return isatty(STDIN_FILENO) && isatty(STDOUT_FILENO) ? shell_run(cli) : script_run(cli);
 }
 
 int main(int argc, char **argv)

@@ -10,6 +10,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 
 #include "common/base/log.h"
 #include "common/base/util.h"
@@ -88,6 +89,17 @@ int cli_stdin(const struct cli *cli)
 {
 	return cli->no_stdin ? cli_error(cli, CLI_USAGE, "- is stdin, and %s", cli->no_stdin) :
 			       CLI_OK;
+}
+
+bool cli_ask(const char *question)
+{
+	char answer[16] = "";
+
+	printf("%s [y/N] ", question);
+	fflush(stdout);
+	if (!fgets(answer, sizeof(answer), stdin))
+		clearerr(stdin);
+	return strcasecmp(answer, "y\n") == 0 || strcasecmp(answer, "yes\n") == 0;
 }
 
 int cli_key_error(const struct cli *cli, int code, const void *key, size_t key_len,

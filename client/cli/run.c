@@ -29,10 +29,9 @@ const struct cli_command *run_find(const char *name)
 	return NULL;
 }
 
-void run_help(void)
+static void print_commands(void)
 {
-	opts_print_help(&cli_spec, stdout);
-	puts("\nCommands:");
+	puts("Commands:");
 	for (const struct cli_command *c = cli_commands; c->name; c++) {
 		char words[40];
 
@@ -41,9 +40,16 @@ void run_help(void)
 		snprintf(words, sizeof(words), "%s %s", c->name, c->args);
 		printf("  %-25s %s\n", words, c->summary);
 	}
+}
+
+void run_help(void)
+{
+	opts_print_help(&cli_spec, stdout);
+	putchar('\n');
+	print_commands();
 	puts("\n\"kvcli help COMMAND\" says more. Words that begin with a dash "
 	     "follow \"--\".\n"
-	     "Without a command kvcli reads commands from stdin, a line each.\n"
+	     "Without a command kvcli takes commands from stdin, a line each.\n"
 	     "Exit status: 0 done, 1 not found, compare failed or no RDMA, 2 "
 	     "server or store\n"
 	     "failed, 64 wrong usage or data, 69 no server there, 75 timeout, "
@@ -109,10 +115,14 @@ static int help(const struct cli *cli, const char *name)
 
 	if (name && !c)
 		return unknown_command(cli, name);
-	if (c)
+	if (c) {
 		print_command_help(c);
-	else
+	} else if (cli->conn->many) {
+		print_commands();
+		puts("\n\"help COMMAND\" says more; \"quit\" ends.");
+	} else {
 		run_help();
+	}
 	return CLI_OK;
 }
 
