@@ -522,6 +522,76 @@ int farkv_fsck(struct farkv *kv, struct farkv_fsck *f)
 	return 0;
 }
 
+int farkv_client_next(struct farkv *kv, struct farkv_client *c)
+{
+	struct msg m = {.type = MSG_CLIENT_REQ}, answer;
+	struct farkv_client found = {0};
+	int err;
+
+	if (!c)
+		return err_set(FARKV_EINVAL, "farkv_client_next: c is NULL");
+	err = size_check("farkv_client_next", c->size);
+	m.epoch.number = c->session;
+	if (!err)
+		err = server_call(kv, &m, MSG_CLIENT, &answer);
+	if (err)
+		return err;
+	if (!answer.client.session)
+		return err_set(FARKV_ENOTFOUND, "there are no more sessions");
+	found.session = answer.client.session;
+	found.pid = answer.client.pid;
+	found.age_ms = answer.client.age_ms;
+	found.hits = answer.client.hits;
+	found.misses = answer.client.misses;
+	found.sets = answer.client.sets;
+	found.flags = answer.client.flags;
+	memcpy(found.name, answer.client.name, answer.client.name_len);
+	memcpy(found.peer, answer.client.peer, answer.client.peer_len);
+	sized_copy(c, c->size, &found, sizeof(found));
+	return 0;
+}
+
+int farkv_kill(struct farkv *kv, uint64_t session)
+{
+	struct msg m = {.type = MSG_KILL}, answer;
+	int err;
+
+	if (kv && kv->conn.readonly)
+		return err_set(FARKV_EPERM, "a read-only handle cannot end sessions");
+	m.epoch.number = session;
+	err = server_call(kv, &m, MSG_KILLED, &answer);
+	if (err)
+		return err;
+	return answer.epoch.number ?
+		       0 :
+		       err_set(FARKV_ENOTFOUND, "there is no other session %llu; kvcli clients "
+			       "lists them", (unsigned long long)session);
+}
+
+static_assert(sizeof(struct farkv_class) == sizeof(size_t) + 8 * (MSG_CLASS_END - 1),
+	      "one field for each MSG_CLASS id, in their order");
+
+int farkv_class_next(struct farkv *kv, struct farkv_class *c)
+{
+	struct msg m = {.type = MSG_CLASS_REQ}, answer;
+	struct farkv_class found = {0};
+	int err;
+
+	if (!c)
+		return err_set(FARKV_EINVAL, "farkv_class_next: c is NULL");
+	err = size_check("farkv_class_next", c->size);
+	m.epoch.number = c->block_bytes;
+	if (!err)
+		err = server_call(kv, &m, MSG_CLASS, &answer);
+	if (err)
+		return err;
+	if (!answer.stats.n)
+		return err_set(FARKV_ENOTFOUND, "there are no more sizes of blocks");
+	figures_take(&answer, &found.block_bytes, MSG_CLASS_END);
+	sized_copy(c, c->size, &found, sizeof(found));
+	return 0;
+}
+
 int farkv_counters(const struct farkv *kv, struct farkv_counters *c)
 {
 	struct farkv_counters sum;

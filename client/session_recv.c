@@ -651,6 +651,9 @@ static void on_message(struct session *s, const struct msg *m)
 	case MSG_HINT_REPLY:
 	case MSG_PONG:
 	case MSG_FSCK:
+	case MSG_CLIENT:
+	case MSG_KILLED:
+	case MSG_CLASS:
 		on_answer(s, m);
 		break;
 	case MSG_BARRIER:

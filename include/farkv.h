@@ -308,6 +308,37 @@ struct farkv_counters {
 	uint64_t cache_values; /**< of the hits: gets with a cached value, too */
 };
 
+/** Flags of struct farkv_client. */
+enum farkv_client_flags {
+	FARKV_CLIENT_RDMA = 1u << 0,     /**< by RDMA; else over shared memory */
+	FARKV_CLIENT_READONLY = 1u << 1, /**< it may not write */
+	FARKV_CLIENT_SELF = 1u << 2      /**< the session that asks */
+};
+
+/** A session of the store: farkv_client_next(). */
+struct farkv_client {
+	size_t size;      /**< in: sizeof(struct farkv_client) */
+	uint64_t session; /**< in: the previous one, 0 at first; out: this one's number */
+	uint64_t pid;     /**< its process; 0: on another host, or in another PID namespace */
+	uint64_t age_ms;  /**< since it connected */
+	uint64_t hits;    /**< gets that found a value; by RDMA as of the last barrier */
+	uint64_t misses;  /**< gets that found none */
+	uint64_t sets;    /**< values stored */
+	uint64_t flags;   /**< enum farkv_client_flags */
+	char name[64];    /**< farkv_options.name, perhaps shortened; terminated */
+	char peer[80];    /**< "pid 4711" or "192.0.2.7:41234"; terminated */
+};
+
+/** The blocks of one size: farkv_class_next(). */
+struct farkv_class {
+	size_t size;          /**< in: sizeof(struct farkv_class) */
+	uint64_t block_bytes; /**< in: the previous one, 0 at first; out: bytes of a block */
+	uint64_t out;         /**< blocks with clients or published */
+	uint64_t free;        /**< on the server's free lists */
+	uint64_t deferred;    /**< in their grace period */
+	uint64_t exhausted;   /**< waiting for a barrier */
+};
+
 /** The state of the store, as the server sees it. */
 struct farkv_stats {
 	size_t size;              /**< in: sizeof(struct farkv_stats) */
@@ -1045,6 +1076,28 @@ int farkv_fsck(struct farkv *kv, struct farkv_fsck *f) FARKV_MUST_CHECK;
  * then not found by `kv`.
  */
 int farkv_server(struct farkv *kv, size_t i, struct farkv_server *out) FARKV_MUST_CHECK;
+
+/**
+ * The next session of the store. The caller sets `c->size`, and `c->session` to 0 or to the number
+ * of the previous one; sessions come in the order of their numbers, which are never used again.
+ * FARKV_ENOTFOUND after the last; otherwise errors as farkv_stats().
+ */
+int farkv_client_next(struct farkv *kv, struct farkv_client *c) FARKV_MUST_CHECK;
+
+/**
+ * End another session. Its next call may fail with FARKV_EDISCONNECTED and the reason; then it
+ * connects again, as after any lost connection. What was stored stays. FARKV_ENOTFOUND: there is no
+ * other session of that number; FARKV_EPERM: the handle is read-only; otherwise errors as
+ * farkv_ping().
+ */
+int farkv_kill(struct farkv *kv, uint64_t session) FARKV_MUST_CHECK;
+
+/**
+ * The next larger size of blocks that the server has any of. The caller sets `c->size`, and
+ * `c->block_bytes` to 0 or to the previous one. FARKV_ENOTFOUND after the last; otherwise errors as
+ * farkv_stats().
+ */
+int farkv_class_next(struct farkv *kv, struct farkv_class *c) FARKV_MUST_CHECK;
 
 /** The handle's own counters. The caller sets `c->size`. No cost. */
 int farkv_counters(const struct farkv *kv,

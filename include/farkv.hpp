@@ -475,6 +475,27 @@ public:
 
 	struct ::farkv_stats stats() { return filled<struct ::farkv_stats>(::farkv_stats); }
 	struct ::farkv_fsck fsck() { return filled<struct ::farkv_fsck>(::farkv_fsck); }
+
+	/** All sessions of the store. */
+	std::vector<struct ::farkv_client> clients()
+	{
+		std::vector<struct ::farkv_client> all;
+		struct ::farkv_client c = {};
+		int err;
+
+		c.size = sizeof(c);
+		while ((err = farkv_client_next(kv_, &c)) == 0)
+			all.push_back(c);
+		detail::done_unless(FARKV_ENOTFOUND, err);
+		return all;
+	}
+
+	/** End another session; false if there is no other of that number. */
+	bool kill(std::uint64_t session)
+	{
+		return detail::done_unless(FARKV_ENOTFOUND, farkv_kill(kv_, session));
+	}
+
 	struct ::farkv_counters counters() const { return filled<struct ::farkv_counters>(::farkv_counters); }
 
 	/** farkv_server(): server `i` of the store, or none. */

@@ -45,6 +45,19 @@ static const char clear_help[] =
 	"It does not ask. Keys that others write meanwhile may stay. Prints how many\n"
 	"values were removed.";
 
+static const char memory_help[] =
+	"A value is in a block of the next larger size. OUT: with a value, the tombstone of\n"
+	"a key, or in clients' hands; FREE at the server; DEFERRED: in the grace period;\n"
+	"EXHAUSTED: waiting for a barrier.";
+
+static const char clients_help[] =
+	"PEER is the process, or the address of a client by RDMA. Hits, misses and sets\n"
+	"are what the client has counted; by RDMA as of its last barrier.";
+
+static const char kill_help[] =
+	"ID is the number that clients prints. The client's next operation may fail\n"
+	"and tell so; then it connects again, and gets another ID.";
+
 static const char fsck_help[] =
 	"The server looks at every slot, reads every value, and adds up all bytes;\n"
 	"what dead clients held is given back. That takes about a second for a\n"
@@ -141,6 +154,12 @@ const struct cli_command cli_commands[] = {
 	 "flushall flush_all flush flushdb truncate"},
 	{"stats", "", "Print the state of the store.", NULL, cmd_stats, 0, 0,
 	 true, "", "status info dbsize"},
+	{"memory", "", "Print where the bytes are, by the size of blocks.", memory_help, cmd_memory,
+	 0, 0, true, "csv", "slabs"},
+	{"clients", "", "List the sessions of the store.", clients_help, cmd_clients, 0, 0, true,
+	 "csv", "client who sessions"},
+	{"kill", "ID", "End the session of a client.", kill_help, cmd_kill, 1, 1, false, "",
+	 "disconnect"},
 	{"fsck", "", "Check the whole store while it is in use.", fsck_help,
 	 cmd_fsck, 0, 0, true, "file", "check verify"},
 	{"cluster", "init FILE | status", "Make the map of a cluster, or say how its servers are.",

@@ -45,6 +45,7 @@ enum body {
 	BODY_CHALLENGE,
 	BODY_AUTH,
 	BODY_MAP,
+	BODY_CLIENT,
 };
 
 static const struct kind {
@@ -67,6 +68,9 @@ static const struct kind {
 	[MSG_READY] = {"READY", BODY_NONE},
 	[MSG_HITS] = {"HITS", BODY_STATS},
 	[MSG_CLOCK_START] = {"CLOCK_START", BODY_NONE},
+	[MSG_CLIENT_REQ] = {"CLIENT_REQ", BODY_EPOCH},
+	[MSG_KILL] = {"KILL", BODY_EPOCH},
+	[MSG_CLASS_REQ] = {"CLASS_REQ", BODY_EPOCH},
 	[MSG_WELCOME] = {"WELCOME", BODY_WELCOME},
 	[MSG_REFUSE] = {"REFUSE", BODY_TEXT},
 	[MSG_GRANT] = {"GRANT", BODY_BLOCKS},
@@ -84,6 +88,9 @@ static const struct kind {
 	[MSG_CHALLENGE] = {"CHALLENGE", BODY_CHALLENGE},
 	[MSG_FSCK] = {"FSCK", BODY_STATS},
 	[MSG_MAP] = {"MAP", BODY_MAP},
+	[MSG_CLIENT] = {"CLIENT", BODY_CLIENT},
+	[MSG_KILLED] = {"KILLED", BODY_EPOCH},
+	[MSG_CLASS] = {"CLASS", BODY_STATS},
 };
 
 static enum body body_of(uint8_t type)
@@ -163,6 +170,19 @@ static void put_auth(struct wire *w, const struct msg *m)
 	wire_put_blob(w, m->auth.name, m->auth.name_len);
 }
 
+static void put_client(struct wire *w, const struct msg *m)
+{
+	wire_put_u32(w, m->client.session);
+	wire_put_u32(w, m->client.pid);
+	wire_put_u8(w, m->client.flags);
+	wire_put_u64(w, m->client.age_ms);
+	wire_put_u64(w, m->client.hits);
+	wire_put_u64(w, m->client.misses);
+	wire_put_u64(w, m->client.sets);
+	wire_put_blob(w, m->client.name, m->client.name_len);
+	wire_put_blob(w, m->client.peer, m->client.peer_len);
+}
+
 static void put_blocks(struct wire *w, const struct msg *m,
 		       const struct block_ref *refs)
 {
@@ -225,6 +245,9 @@ static void put_body(struct wire *w, const struct msg *m,
 		break;
 	case BODY_MAP:
 		wire_put_blob(w, m->map.text, m->map.text_len);
+		break;
+	case BODY_CLIENT:
+		put_client(w, m);
 		break;
 	default:
 		break;
@@ -323,6 +346,35 @@ static const char *get_auth(struct wire *w, struct msg *m)
 	return w->error || keyfile_name_ok(m->auth.name, m->auth.name_len) ?
 		       NULL :
 		       "impossible key name";
+}
+
+/* A text of at most `cap` bytes into `to`; false if it is longer. */
+static bool get_text_into(struct wire *w, uint8_t *to, size_t cap, uint16_t *len_out)
+{
+	const uint8_t *p = wire_get_blob(w, len_out);
+
+	if (*len_out > cap)
+		return false;
+	if (p)
+		memcpy(to, p, *len_out);
+	return true;
+}
+
+static const char *get_client(struct wire *w, struct msg *m)
+{
+	m->client.session = wire_get_u32(w);
+	m->client.pid = wire_get_u32(w);
+	m->client.flags = wire_get_u8(w);
+	m->client.age_ms = wire_get_u64(w);
+	m->client.hits = wire_get_u64(w);
+	m->client.misses = wire_get_u64(w);
+	m->client.sets = wire_get_u64(w);
+	if (m->client.flags & ~MSG_CLIENT_FLAGS)
+		return "unknown flags";
+	if (!get_text_into(w, m->client.name, MSG_CLIENT_NAME_MAX, &m->client.name_len) ||
+	    !get_text_into(w, m->client.peer, MSG_CLIENT_PEER_MAX, &m->client.peer_len))
+		return "text too long";
+	return NULL;
 }
 
 /* References have one encoding: fingerprint and flags are 0. */
@@ -439,6 +491,8 @@ static const char *get_body(struct wire *w, struct msg *m)
 		return get_auth(w, m);
 	case BODY_MAP:
 		return get_map(w, m);
+	case BODY_CLIENT:
+		return get_client(w, m);
 	default:
 		return get_small(w, m);
 	}
@@ -454,6 +508,9 @@ static bool counts_fit(const struct msg *m)
 		return m->welcome.n_areas <= MSG_AREAS_MAX;
 	case BODY_STATS:
 		return m->stats.n <= MSG_STATS_MAX;
+	case BODY_CLIENT:
+		return m->client.name_len <= MSG_CLIENT_NAME_MAX &&
+		       m->client.peer_len <= MSG_CLIENT_PEER_MAX;
 	default:
 		return true;
 	}

@@ -60,6 +60,9 @@ enum msg_type {
 	MSG_HITS = 15,        /* what the session has counted since it began. No answer */
 	/* A value is to expire: write CLOCK from now on. No answer; CLOCK tells. */
 	MSG_CLOCK_START = 16,
+	MSG_CLIENT_REQ = 17,  /* the next session after this number */
+	MSG_KILL = 18,        /* end the session of this number */
+	MSG_CLASS_REQ = 19,   /* the next size of blocks after this one */
 	/* server to client */
 	MSG_WELCOME = 65,
 	MSG_REFUSE = 66,      /* the channel closes */
@@ -79,6 +82,9 @@ enum msg_type {
 	MSG_FSCK = 80,        /* result of the check */
 	/* In place of WELCOME: the cluster's map, which HELLO did not name. The channel closes. */
 	MSG_MAP = 81,
+	MSG_CLIENT = 82,      /* one session */
+	MSG_KILLED = 83,      /* 1: it was ended; 0: there is no other of that number */
+	MSG_CLASS = 84,       /* figures of the blocks of one size */
 };
 
 enum msg_role { MSG_ROLE_RW = 0, MSG_ROLE_RO = 1 };
@@ -167,6 +173,18 @@ enum msg_fsck {
 	MSG_FSCK_END /* one past the last */
 };
 #define MSG_STATS_MAX 64u
+
+/** Figures of CLASS, (id, value) pairs in the order of struct farkv_class; none: no such size. */
+enum msg_class {
+	MSG_CLASS_BLOCK_BYTES = 1, MSG_CLASS_OUT, MSG_CLASS_FREE, MSG_CLASS_DEFERRED,
+	MSG_CLASS_EXHAUSTED,
+	MSG_CLASS_END /* one past the last */
+};
+
+#define MSG_CLIENT_NAME_MAX 63u
+#define MSG_CLIENT_PEER_MAX 79u
+/** CLIENT: flags of enum farkv_client_flags. */
+#define MSG_CLIENT_FLAGS 7u
 
 /** A contiguous range of the region and its access. */
 struct msg_area {
@@ -257,16 +275,26 @@ struct msg {
 			uint32_t prefix;
 		} prefix;
 		struct {
+			uint32_t session;       /* 0: there are no more */
+			uint32_t pid;           /* 0: unknown */
+			uint8_t flags;
+			uint64_t age_ms, hits, misses, sets;
+			uint16_t name_len, peer_len;
+			uint8_t name[MSG_CLIENT_NAME_MAX]; /* not terminated */
+			uint8_t peer[MSG_CLIENT_PEER_MAX];
+		} client;
+		struct {
 			uint32_t n;
 			struct {
-				uint16_t id;    /* enum msg_stat, msg_fsck */
+				uint16_t id;    /* enum msg_stat, msg_fsck, msg_class */
 				uint64_t value;
 			} stat[MSG_STATS_MAX];
-		} stats; /* STATS, FSCK, HITS */
+		} stats; /* STATS, FSCK, HITS, CLASS */
 		struct {
 			uint64_t number;        /* echoed by the _ACK */
 		} epoch; /* PING, PONG, BARRIER*, SWEEP_BEGIN, SWEEP_ACK, SWEEP_END,
-			    RECLAIM (bytes wanted) */
+			    RECLAIM (bytes wanted), CLIENT_REQ, KILL, KILLED,
+			    CLASS_REQ (bytes of a block) */
 	};
 };
 

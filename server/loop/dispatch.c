@@ -9,6 +9,7 @@
 #include "common/base/err.h"
 
 #include "barrier.h"
+#include "clients.h"
 #include "core.h"
 #include "expire.h"
 #include "fsck.h"
@@ -49,6 +50,13 @@ static bool on_prefix(struct session *s, const struct msg *m)
 			       "server");
 		return false;
 	}
+	return session_reply(s, &r, m->req, NULL);
+}
+
+static bool on_ping(struct session *s, const struct msg *m)
+{
+	struct msg r = {.type = MSG_PONG, .epoch = m->epoch};
+
 	return session_reply(s, &r, m->req, NULL);
 }
 
@@ -109,11 +117,8 @@ static bool dispatch(struct session *s, const struct msg *m)
 		return stats_on_request(s, m);
 	case MSG_FSCK_REQ:
 		return fsck_on_request(s, m);
-	case MSG_PING: {
-		struct msg r = {.type = MSG_PONG, .epoch = m->epoch};
-
-		return session_reply(s, &r, m->req, NULL);
-	}
+	case MSG_PING:
+		return on_ping(s, m);
 	case MSG_BARRIER_ACK:
 		return barrier_on_ack(s, m);
 	case MSG_SWEEP_ACK:
@@ -126,6 +131,12 @@ static bool dispatch(struct session *s, const struct msg *m)
 		return on_hits(s, m);
 	case MSG_CLOCK_START:
 		return expire_on_start(s, m);
+	case MSG_CLIENT_REQ:
+		return clients_on_request(s, m);
+	case MSG_KILL:
+		return clients_on_kill(s, m);
+	case MSG_CLASS_REQ:
+		return stats_on_class(s, m);
 	case MSG_READY:
 		return true;
 	default:

@@ -98,6 +98,7 @@ struct session {
 	struct session_entry *entry; /* in the session table; NULL: none, or its tether's */
 	struct tether *tether; /* shows whether its process has the region mapped; NULL: remote */
 	struct session_hello hello;
+	char name[64]; /* what its program calls itself in HELLO; control characters are ? */
 	uint8_t nonce[MSG_NONCE_BYTES]; /* of CHALLENGE */
 	uint8_t token[MSG_TOKEN_BYTES]; /* of WELCOME */
 	const struct key *key; /* the key that it has proved; NULL: none */

@@ -232,6 +232,25 @@ bool stats_on_request(struct session *s, const struct msg *m)
 	return waiters_add(&st->waiters, s, m->req) || answer(s, m->req);
 }
 
+bool stats_on_class(struct session *s, const struct msg *m)
+{
+	struct msg r = {.type = MSG_CLASS};
+
+	for (unsigned cls = 0; cls < CLASS_COUNT && !r.stats.n; cls++) {
+		struct slab_counts n = slab_count_class(s->control->slab, (uint8_t)cls);
+
+		if (class_bytes((uint8_t)cls) <= m->epoch.number ||
+		    !(n.out || n.free || n.deferred || n.exhausted))
+			continue;
+		add(&r, MSG_CLASS_BLOCK_BYTES, class_bytes((uint8_t)cls));
+		add(&r, MSG_CLASS_OUT, n.out);
+		add(&r, MSG_CLASS_FREE, n.free);
+		add(&r, MSG_CLASS_DEFERRED, n.deferred);
+		add(&r, MSG_CLASS_EXHAUSTED, n.exhausted);
+	}
+	return session_reply(s, &r, m->req, NULL);
+}
+
 static void session_ended(struct session *s)
 {
 	waiters_drop(&s->control->stats->waiters, s);

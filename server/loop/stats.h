@@ -17,4 +17,7 @@ extern const struct loop_module stats_module;
 /** Handle STATS_REQ; false: the session is gone. */
 bool stats_on_request(struct session *s, const struct msg *m);
 
+/** Handle CLASS_REQ: the figures of the next size of blocks that has any. False: as above. */
+bool stats_on_class(struct session *s, const struct msg *m);
+
 #endif

@@ -14,12 +14,14 @@
 #include "welcome.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "common/base/clock.h"
 #include "common/base/err.h"
 #include "common/base/log.h"
+#include "common/base/util.h"
 #include "common/proto/auth.h"
 #include "common/proto/keyfile.h"
 #include "common/rdma/verbs.h"
@@ -333,6 +335,9 @@ bool welcome_on_hello(struct session *s, const struct msg *m, const void *body,
 		session_refuse(s, MSG_REASON_SHUTDOWN, "the server is leaving");
 		return false;
 	}
+	snprintf(s->name, sizeof(s->name), "%.*s", (int)m->hello.name_len,
+		 (const char *)m->hello.name);
+	util_one_line(s->name);
 	h->req = m->req;
 	h->role = m->hello.role;
 	h->replaces = m->hello.replaces;

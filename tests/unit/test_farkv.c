@@ -542,6 +542,77 @@ START_TEST(ping_and_stats_answer)
 }
 END_TEST
 
+/* The sessions of the store: their number, and the newest one. */
+static unsigned sessions(struct farkv_client *newest)
+{
+	struct farkv_client c = {.size = sizeof(c)};
+	unsigned n = 0;
+	uint64_t last = 0;
+
+	while (farkv_client_next(kv, &c) == 0) {
+		ck_assert_uint_gt(c.session, last);
+		last = c.session;
+		*newest = c;
+		n++;
+	}
+	FAILS(FARKV_ENOTFOUND, farkv_client_next(kv, &c));
+	ck_assert_uint_eq(c.session, last);
+	return n;
+}
+
+START_TEST(client_that_is_killed_connects_again)
+{
+	struct farkv *other = e2e_open(srv.path, 5000), *ro;
+	struct farkv_client c = {0}, again = {0};
+	struct farkv_options o;
+
+	OK(e2e_put(other, "k", "v"));
+	ck_assert_uint_eq(sessions(&c), 2);
+	ck_assert_uint_eq(c.flags & (FARKV_CLIENT_READONLY | FARKV_CLIENT_SELF), 0);
+	ck_assert(c.peer[0]);
+	FAILS(FARKV_ENOTFOUND, farkv_kill(kv, c.session + 1));
+	FAILS(FARKV_ENOTFOUND, farkv_kill(other, c.session)); /* itself */
+	farkv_options_init(&o);
+	o.flags = FARKV_OPEN_READONLY;
+	OK(farkv_open(srv.path, &o, &ro));
+	FAILS(FARKV_EPERM, farkv_kill(ro, c.session));
+	farkv_close(ro);
+	OK(farkv_kill(kv, c.session));
+	FAILS(FARKV_ENOTFOUND, farkv_kill(kv, c.session));
+	/* The handle learns of it, and goes on as a new session. */
+	do {
+		int err = farkv_ping(other, NULL);
+
+		ck_assert(err == FARKV_OK || err == FARKV_EDISCONNECTED);
+	} while (sessions(&again) != 2 || again.session == c.session);
+	ck_assert_uint_gt(again.session, c.session);
+	e2e_expect_str(other, "k", "v");
+	OK(e2e_put(other, "k", "w"));
+	farkv_close(other);
+}
+END_TEST
+
+START_TEST(class_sizes_are_listed_once_each)
+{
+	struct farkv_class c = {.size = sizeof(c)};
+	char value[5000] = {0};
+	uint64_t last = 0, out = 0;
+
+	OK(farkv_put(kv, "small", 5, "x", 1));
+	OK(farkv_put(kv, "large", 5, value, sizeof(value)));
+	while (farkv_class_next(kv, &c) == 0) {
+		ck_assert_uint_gt(c.block_bytes, last);
+		ck_assert_uint_gt(c.out + c.free + c.deferred + c.exhausted, 0);
+		last = c.block_bytes;
+		out += c.out;
+	}
+	ck_assert_uint_gt(last, sizeof(value));
+	ck_assert_uint_ge(out, 2);
+	FAILS(FARKV_EINVAL, farkv_class_next(kv, NULL));
+	FAILS(FARKV_EINVAL, farkv_client_next(kv, NULL));
+}
+END_TEST
+
 START_TEST(error_has_a_text)
 {
 	static const int errs[] = {
@@ -595,6 +666,8 @@ static Suite *suite(void)
 	tcase_add_test(t, output_null_is_not_written);
 	tcase_add_test(t, handle_read_only_may_not_write);
 	tcase_add_test(t, ping_and_stats_answer);
+	tcase_add_test(t, client_that_is_killed_connects_again);
+	tcase_add_test(t, class_sizes_are_listed_once_each);
 	tcase_add_test(t, error_has_a_text);
 	suite_add_tcase(s, t);
 	return s;

@@ -142,11 +142,14 @@ static size_t client_message(int i, uint8_t *buf)
 		{.type = MSG_AUTH, .req = 9,
 		 .auth = {.name = (const uint8_t *)"bad", .name_len = 3}},
 		{.type = MSG_FSCK_REQ, .req = 10},
+		{.type = MSG_CLIENT_REQ, .req = 11},
+		{.type = MSG_KILL, .req = 12, .epoch = {1u << 31}},
+		{.type = MSG_CLASS_REQ, .req = 13},
 	};
 
 	return encode(&all[i], &ref, buf);
 }
-#define CLIENT_MESSAGES 13
+#define CLIENT_MESSAGES 16
 
 START_TEST(damaged_message_ends_the_session_alone)
 {
@@ -216,7 +219,8 @@ START_TEST(messages_out_of_order_are_refused)
 		MSG_WELCOME, MSG_REFUSE, MSG_GRANT, MSG_HINT_REPLY, MSG_PREFIX,
 		MSG_STATS, MSG_PONG, MSG_BARRIER, MSG_SWEEP_BEGIN,
 		MSG_SWEEP_QUERY, MSG_SWEEP_END, MSG_BYE_ACK, MSG_SHUTDOWN,
-		MSG_RECLAIM, MSG_CHALLENGE, MSG_FSCK, MSG_MAP};
+		MSG_RECLAIM, MSG_CHALLENGE, MSG_FSCK, MSG_MAP,
+		MSG_CLIENT, MSG_KILLED, MSG_CLASS};
 	uint8_t buf[MSG_MAX_BYTES];
 	int fd;
 

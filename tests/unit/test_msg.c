@@ -105,6 +105,21 @@ static const char gold_fsck[] =
 static const char gold_map[] =
 	"464b51031a0000000700000031e90db718006661726b7620636c757374657220"
 	"310a65706f636820310a";
+static const char gold_client_req[] =
+	"464b1103080000001400000051a0abd20500000000000000";
+static const char gold_kill[] =
+	"464b12030800000015000000514560820600000000000000";
+static const char gold_class_req[] =
+	"464b1303080000001600000014f010bd4000000000000000";
+static const char gold_client[] =
+	"464b52033a00000014000000a06e8e14060000006712000003dc050000000000"
+	"000a000000000000000200000000000000efcdab896745230105006b76636c69"
+	"08007069642034373131";
+static const char gold_killed[] =
+	"464b53030800000015000000a270190e0100000000000000";
+static const char gold_class[] =
+	"464b54031800000016000000688703b702000000010060000000000000000200"
+	"0700000000000000";
 
 static const struct block_ref refs[] = {
 	{.off = 0x200000, .cls = 3, .inc = 0},
@@ -180,6 +195,15 @@ static const struct golden {
 	{{.type = MSG_FSCK_REQ, .req = 16}, gold_fsck_req},
 	{{.type = MSG_READY, .req = 18}, gold_ready},
 	{{.type = MSG_CLOCK_START, .req = 19}, gold_clock_start},
+	{{.type = MSG_CLIENT_REQ, .req = 20, .epoch = {5}}, gold_client_req},
+	{{.type = MSG_KILL, .req = 21, .epoch = {6}}, gold_kill},
+	{{.type = MSG_CLASS_REQ, .req = 22, .epoch = {64}}, gold_class_req},
+	{{.type = MSG_CLIENT, .req = 20,
+	  .client = {6, 4711, 3, 1500, 10, 2, 0x0123456789ABCDEF, 5, 8, "kvcli", "pid 4711"}},
+	 gold_client},
+	{{.type = MSG_KILLED, .req = 21, .epoch = {1}}, gold_killed},
+	{{.type = MSG_CLASS, .req = 22,
+	  .stats = {2, {{MSG_CLASS_BLOCK_BYTES, 96}, {MSG_CLASS_OUT, 7}}}}, gold_class},
 	{{.type = MSG_FSCK, .req = 16,
 	  .stats = {2, {{MSG_FSCK_DURATION_NS, 123456789},
 			{MSG_FSCK_SILENT_PID, 4711}}}}, gold_fsck},

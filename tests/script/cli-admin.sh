@@ -1,0 +1,69 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+# Who is connected, ending one, memory by size; figures that go on; watch.
+# shellcheck disable=SC2015
+# shellcheck source=tests/script/lib.sh disable=SC2154
+. "$srcdir/tests/script/lib.sh"
+needs python3
+
+start_server s -m 64m
+
+# A client that stays, a line at a time.
+mkfifo "$dir/to" "$dir/from"
+"$KVCLI" <"$dir/to" >"$dir/from" 2>"$dir/err.stay" &
+stay=$!
+servers="$servers $stay"
+exec 7>"$dir/to" 8<"$dir/from"
+ask() { # LINE ANSWER
+	echo "$1" >&7
+	read -r said <&8
+	[ "$said" = "$2" ] || fail "$1: $said, expected $2: $(cat "$dir/err.stay")"
+}
+ask 'incr n --initial 1' 1
+ask 'incr n' 2
+ask 'get n' 2
+
+is() { # PYTHON-EXPRESSION about o, the objects of $dir/out
+	python3 -c 'import json, sys
+o = [json.loads(line) for line in open(sys.argv[1])]
+sys.exit(not eval(sys.argv[2]))' "$dir/out" "$1" || fail "not so: $1: $(cat "$dir/out")"
+}
+
+# ---- clients
+expect 0 kvcli --json clients && silent
+is 'len(o) == 2 and [c["self"] for c in o] == [False, True] and o[0]["id"] < o[1]["id"]'
+is 'all(c["name"] == "kvcli" and c["age_ms"] < 10**7 for c in o)'
+is '[c["role"] for c in o] == ["rw", "ro"]'
+is 'o[0]["sets"] == 2 and o[0]["hits"] >= 1 or o[0]["kind"] == "rdma"'
+remote || is "o[0]['pid'] == $stay and o[0]['peer'] == 'pid $stay' and o[0]['kind'] == 'shm'"
+! remote || is 'all(c["kind"] == "rdma" and ":" in c["peer"] for c in o)'
+id=$(python3 -c 'import json, sys; print(json.loads(open(sys.argv[1]).readline())["id"])' "$dir/out")
+expect 0 kvcli clients && shows '^ID +KIND +ROLE +PEER' && shows "^$id +(shm|rdma) +rw " && shows 'kvcli \(this one\)$'
+expect 0 kvcli --csv clients && shows '^id,kind,role,peer' && shows "^$id,(shm|rdma),rw,\"[^\"]*\",[0-9]+\.[0-9]{3},"
+
+# ---- kill: the session ends, and its client is told
+expect 64 kvcli kill one && says "kill: 'one' is no session"
+expect 1 kvcli kill 1 && says 'there is no other session 1; kvcli clients lists them'
+expect 0 kvcli kill "$id" && silent && prints ''
+expect 1 kvcli kill "$id" && says "no other session $id"
+echo 'incr n' >&7
+exec 7>&-
+wait "$stay"
+[ $? -eq 69 ] && grep -q '^kvcli: line 4: incr: n: .*ended by session [0-9]* (kvcli kill)$' "$dir/err.stay" ||
+	fail "the client that was ended: $(cat "$dir/err.stay")"
+exec 8<&-
+# One that ends itself does not.
+printf 'put a 1\nclients --json\n' | kvcli >"$dir/out"
+self=$(python3 -c 'import json, sys
+print([c["id"] for c in map(json.loads, open(sys.argv[1])) if c["self"]][0])' "$dir/out")
+[ "$self" -gt "$id" ] || fail "the number of a session: $self"
+
+# ---- memory
+expect 0 kvcli --json memory && is 'len(o) >= 1 and all(c["out"] + c["free"] > 0 for c in o)'
+is '[c["block_bytes"] for c in o] == sorted({c["block_bytes"] for c in o})'
+head -c 100000 /dev/zero | expect 0 kvcli put large -
+expect 0 kvcli --json memory && is 'o[-1]["block_bytes"] > 100000 and o[-1]["out"] >= 1'
+expect 0 kvcli memory && shows '^BLOCK +OUT' && shows 'in use: .* index'
+expect 0 kvcli --csv memory && shows '^block_bytes,out,free,deferred,exhausted$' && shows '^[0-9]+,[0-9]+,[0-9]+,0,0$'
+
+finish
