@@ -42,6 +42,8 @@ struct cli {
 	uint64_t timeout_ms, count, memory, repeat;
 	int format; /* enum record_format + 1; 0: by the file name */
 	bool raw, json, csv, quiet, if_absent, key_base64, last_stdin;
+	bool stat, latency, latency_history, bigkeys; /* in place of a command */
+	uint64_t intrinsic_s;
 	bool version, help, print_man;
 
 	const char *command; /* its name, for messages */
@@ -177,6 +179,12 @@ int cmd_save(struct cli *cli, int argc, char **argv);
 int cmd_restore(struct cli *cli, int argc, char **argv);
 int cmd_info(struct cli *cli, int argc, char **argv);
 int cmd_stats(struct cli *cli, int argc, char **argv);
+int cmd_watch(struct cli *cli, int argc, char **argv);
+int cmd_stat(struct cli *cli, int argc, char **argv);
+int cmd_latency(struct cli *cli, int argc, char **argv);
+int cmd_latency_history(struct cli *cli, int argc, char **argv);
+int cmd_intrinsic(struct cli *cli, int argc, char **argv);
+int cmd_bigkeys(struct cli *cli, int argc, char **argv);
 int cmd_clients(struct cli *cli, int argc, char **argv);
 int cmd_kill(struct cli *cli, int argc, char **argv);
 int cmd_memory(struct cli *cli, int argc, char **argv);

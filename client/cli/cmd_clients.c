@@ -36,8 +36,7 @@ static void print_json(const struct farkv_client *c)
 	json_t *o = json_object();
 
 	for (size_t i = 0; i < ARRAY_SIZE(numbers); i++)
-		json_object_set_new(o, numbers[i].name,
-				    json_integer((json_int_t)numbers[i].value));
+		output_count(o, numbers[i].name, numbers[i].value);
 	json_object_set_new(o, "kind", json_string(kind_of(c)));
 	json_object_set_new(o, "role", json_string(role_of(c)));
 	output_bytes(o, "peer", c->peer, strlen(c->peer));

@@ -94,6 +94,20 @@ static void print_json_value(const void *key, size_t key_len,
 	output_print(o);
 }
 
+static void print_value(struct cli *cli, const struct input_key *key, const struct farkv_value *v,
+			bool with_version)
+{
+	if (cli->json) {
+		print_json_value(key->data, key->len, v);
+		return;
+	}
+	if (with_version)
+		printf("%" PRIu64 "%c", v->version, cli->raw ? '\n' : cli->csv ? ',' : '\t');
+	output_text(cli, v->data, v->len);
+	if (!cli->raw)
+		putchar('\n');
+}
+
 static int get(struct cli *cli, char *arg, bool with_version)
 {
 	struct input_key key;
@@ -105,15 +119,7 @@ static int get(struct cli *cli, char *arg, bool with_version)
 	err = farkv_get(cli->kv, key.data, key.len, &v);
 	if (err)
 		return conclude(cli, err, &key);
-	if (cli->json) {
-		print_json_value(key.data, key.len, &v);
-		return CLI_OK;
-	}
-	if (with_version)
-		printf("%" PRIu64 "%c", v.version, cli->raw ? '\n' : cli->csv ? ',' : '\t');
-	output_text(cli, v.data, v.len);
-	if (!cli->raw)
-		putchar('\n');
+	print_value(cli, &key, &v, with_version);
 	return CLI_OK;
 }
 
@@ -121,6 +127,55 @@ int cmd_get(struct cli *cli, int argc, char **argv)
 {
 	(void)argc;
 	return get(cli, argv[0], false);
+}
+
+/* ---- watch ----------------------------------------------------------------------- */
+
+#define WATCH_FIRST_NS NS_PER_MS
+#define WATCH_LAST_NS (100 * NS_PER_MS)
+
+/* Wait until the version is another one than *version, 0 for no value. */
+static int watch_change(struct cli *cli, const struct input_key *key, uint64_t *version,
+			struct farkv_value *v)
+{
+	uint64_t pause_ns = WATCH_FIRST_NS, now;
+
+	for (;;) {
+		int err = farkv_get(cli->kv, key->data, key->len, v);
+
+		now = err ? 0 : v->version;
+		if ((err && err != FARKV_ENOTFOUND) || now != *version || cli_signal) {
+			*version = now;
+			return err;
+		}
+		clock_sleep_ns(pause_ns);
+		pause_ns = UTIL_MIN(pause_ns * 2, WATCH_LAST_NS);
+	}
+}
+
+int cmd_watch(struct cli *cli, int argc, char **argv)
+{
+	uint64_t times = UTIL_MAX(cli->repeat, UINT64_C(1)), version = UINT64_MAX;
+	struct input_key key;
+	struct farkv_value v;
+	int code = input_key(cli, argv[0], &key), err;
+
+	(void)argc;
+	if (!code)
+		code = cli_connect(cli);
+	if (code)
+		return code;
+	cli_catch_signals();
+	err = watch_change(cli, &key, &version, &v); /* what there is now */
+	for (uint64_t i = 0; (!err || err == FARKV_ENOTFOUND) && i < times; i++) {
+		err = watch_change(cli, &key, &version, &v);
+		if (cli_signal)
+			return CLI_FAILED;
+		code = err ? conclude(cli, err, &key) : (print_value(cli, &key, &v, false), CLI_OK);
+		if (cli_finish(cli, CLI_OK))
+			return CLI_FAILED;
+	}
+	return err && err != FARKV_ENOTFOUND && !code ? cli_fail(cli, err, NULL, 0) : code;
 }
 
 int cmd_gets(struct cli *cli, int argc, char **argv)

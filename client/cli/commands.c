@@ -45,6 +45,15 @@ static const char clear_help[] =
 	"It does not ask. Keys that others write meanwhile may stay. Prints how many\n"
 	"values were removed.";
 
+static const char watch_help[] =
+	"Prints the value after each of --repeat changes, 1 without it. Nobody tells a\n"
+	"client of a change, so kvcli looks: 1 ms after a change, later every 100 ms. Of\n"
+	"changes in between only the last is seen. Exit status 1 if the value was removed.";
+
+static const char stat_help[] =
+	"Gets and sets are what clients have counted: those by RDMA as of their last\n"
+	"barrier. Keys are counted once a second.";
+
 static const char memory_help[] =
 	"A value is in a block of the next larger size. OUT: with a value, the tombstone of\n"
 	"a key, or in clients' hands; FREE at the server; DEFERRED: in the grace period;\n"
@@ -172,5 +181,16 @@ const struct cli_command cli_commands[] = {
 	 cmd_doctor, 0, 0, true, "memory", ""},
 	{"keygen", "NAME [rw|ro]", "Print a new key for a client.", keygen_help,
 	 cmd_keygen, 1, 2, true, "local", "genkey"},
+	{"watch", "KEY", "Wait until a value changes, and print it.", watch_help, cmd_watch, 1, 1, true,
+	 "raw csv repeat key-base64", "monitor subscribe wait"},
+	{"--stat", "", "Print rates, a line each second.", stat_help, cmd_stat, 0, 0, true,
+	 "csv repeat interval", ""},
+	{"--latency", "", "Measure how long a get and a ping take.", NULL, cmd_latency, 0, 0, true,
+	 "csv interval", ""},
+	{"--latency-history", "", "Measure that again and again.", NULL, cmd_latency_history, 0, 0,
+	 true, "csv repeat interval", ""},
+	{"--intrinsic-latency", "", "Measure how long this machine stops a program.", NULL,
+	 cmd_intrinsic, 0, 0, true, "csv local", ""},
+	{"--bigkeys", "", "Print the largest values.", NULL, cmd_bigkeys, 0, 0, true, "csv count", ""},
 	{NULL, NULL, NULL, NULL, NULL, 0, 0, false, NULL, NULL},
 };

@@ -71,7 +71,7 @@ static int run_with_stdin(struct cli *cli, struct words *w)
 
 /* ---- one command ----------------------------------------------------------------------- */
 
-static int run_copy(const struct cli *base, int argc, char **argv)
+static int run_copy(struct cli *base, int argc, char **argv)
 {
 	struct cli cli = *base;
 	struct words w;
@@ -84,6 +84,7 @@ static int run_copy(const struct cli *base, int argc, char **argv)
 		return cli_fail(&cli, FARKV_ENOMEM, NULL, 0);
 	code = cli.last_stdin ? run_with_stdin(&cli, &w) : run_command(&cli, argc, w.v);
 	words_free(&w);
+	base->interval_ms = cli.interval_ms;
 	return cli_finish(&cli, code);
 }
 
@@ -97,23 +98,18 @@ static int run_repeated(struct cli *cli, int argc, char **argv)
 {
 	const struct cli_command *c = run_find(argv[0]);
 	bool once = !cli->repeat || (c && run_is_one_of("repeat", c->options));
-	uint64_t times = once ? 1 : cli->repeat, pause_ms = 0;
+	uint64_t times = once ? 1 : cli->repeat;
 	int code, worst = CLI_OK;
 
-	if (cli->interval && !util_parse_duration(cli->interval, &pause_ms))
-		return cli_error(cli, CLI_USAGE,
-				 "option --interval: '%s' is no time; give a number of seconds, or "
-				 "as in 500ms, 10s, 5m", cli->interval);
 	if (cli->interval && !cli->repeat && !(c && run_is_one_of("interval", c->options)))
 		return cli_error(cli, CLI_USAGE, "--interval is between the times of --repeat");
-	cli->interval_ms = pause_ms;
 	if (times > 1) {
 		cli->no_stdin = "--repeat would read it again each time";
 		cli->conn->many = true;
 	}
 	for (uint64_t i = 0; i < times && !cli_signal && !hopeless(worst); i++) {
-		if (i > 0 && pause_ms)
-			clock_sleep_ns(pause_ms * NS_PER_MS);
+		if (i > 0 && cli->interval_ms)
+			clock_sleep_ns(cli->interval_ms * NS_PER_MS);
 		code = run_copy(cli, argc, argv);
 		worst = UTIL_MAX(worst, code);
 	}
@@ -124,11 +120,18 @@ static int run_repeated(struct cli *cli, int argc, char **argv)
 
 static int run(struct cli *cli, int argc, char **argv)
 {
+	const char *mode = run_mode(cli);
+
 	cli->pretty = !cli->raw && !cli->json && !cli->csv && isatty(STDOUT_FILENO);
 	if (cli->key && !*cli->key)
 		return cli_error(cli, CLI_USAGE, "option --key: the name is empty");
 	if (cli->socket && cli->uri)
 		return cli_error(cli, CLI_USAGE, "give --socket or --uri, not both");
+	if (mode && argc)
+		return cli_error(cli, CLI_USAGE, "%s stands in place of a command: leave '%s' out",
+				 mode, argv[0]);
+	if (mode)
+		return run_repeated(cli, 1, (char *[]){(char *)(uintptr_t)mode, NULL});
 	if (argc)
 		return run_repeated(cli, argc, argv);
 	if (cli->help) {

@@ -47,7 +47,7 @@ static const struct opt opts[] = {
 	 .help = "The last argument is what stdin has: a value as it is, anything else "
 		 "without a newline at the end."},
 	{.name = "repeat", .letter = 'r', .type = OPT_U64, .offset = OFF(repeat),
-	 .metavar = "N", .min = 1, .help = "Run the command N times."},
+	 .metavar = "N", .min = 1, .help = "Run the command N times; watch: wait for N changes."},
 	{.name = "interval", .letter = 'i', .type = OPT_STR, .offset = OFF(interval),
 	 .metavar = "TIME",
 	 .help = "How long to wait before the next time: a number of seconds, or with ms, s, "
@@ -74,7 +74,7 @@ static const struct opt opts[] = {
 	 .help = "Keys on the command line are in base64, for any bytes."},
 	{.name = "count", .letter = 'c', .type = OPT_U64, .offset = OFF(count),
 	 .metavar = "N", .min = 1, .max = UINT64_C(1000000000000),
-	 .help = "ping: how often, once a second; without it once. keys: print N keys at "
+	 .help = "ping: how often, once a second; without it once. keys, --bigkeys: print N keys at "
 		 "most."},
 	{.name = "match", .type = OPT_STR, .offset = OFF(match), .metavar = "GLOB",
 	 .help = "keys: print those that match, as in 'user*'; * is any bytes, ? one, "
@@ -84,6 +84,21 @@ static const struct opt opts[] = {
 	 .max = UINT64_C(511) << 30,
 	 .help = "doctor: memory of the server that is planned; a bare number "
 		 "counts MiB."},
+	{.name = "stat", .type = OPT_BOOL, .offset = OFF(stat),
+	 .help = "In place of a command: a line of rates each second, or --interval, until Ctrl-C or "
+		 "--repeat lines."},
+	{.name = "latency", .type = OPT_BOOL, .offset = OFF(latency),
+	 .help = "In place of a command: how long a get and a ping take, measured for a second or "
+		 "--interval."},
+	{.name = "latency-history", .type = OPT_BOOL, .offset = OFF(latency_history),
+	 .help = "--latency again and again, each time for 15 seconds or --interval."},
+	{.name = "intrinsic-latency", .type = OPT_U64, .offset = OFF(intrinsic_s),
+	 .metavar = "SECONDS", .min = 1, .max = 86400,
+	 .help = "In place of a command: for how long this machine stops a program that only looks "
+		 "at the clock. Needs no server, and one processor."},
+	{.name = "bigkeys", .type = OPT_BOOL, .offset = OFF(bigkeys),
+	 .help = "In place of a command: the 10, or --count, largest values, and how sizes are "
+		 "spread. No values are read."},
 	{.name = "quiet", .letter = 'q', .type = OPT_BOOL, .offset = OFF(quiet),
 	 .help = "No progress, no summaries, no words about missing keys; the "
 		 "exit status tells."},

@@ -192,6 +192,26 @@ int cli_connect(struct cli *cli)
 
 /* ---- running ------------------------------------------------------------------------- */
 
+const char *run_mode(const struct cli *cli)
+{
+	return cli->stat		? "--stat" :
+	       cli->latency		? "--latency" :
+	       cli->latency_history	? "--latency-history" :
+	       cli->intrinsic_s		? "--intrinsic-latency" :
+	       cli->bigkeys		? "--bigkeys" :
+					  NULL;
+}
+
+/* Parse --interval. */
+static int interval_of(struct cli *cli)
+{
+	if (!cli->interval || util_parse_duration(cli->interval, &cli->interval_ms))
+		return CLI_OK;
+	return cli_error(cli, CLI_USAGE,
+			 "option --interval: '%s' is no time; give a number of seconds, or as in "
+			 "500ms, 10s, 5m", cli->interval);
+}
+
 /* Refuse options that this command would ignore. */
 static int options_check(const struct cli *cli, const struct cli_command *c)
 {
@@ -251,6 +271,8 @@ int run_command(struct cli *cli, int argc, char **argv)
 	if (argc < c->min_args || (c->max_args >= 0 && argc > c->max_args))
 		return arity_error(cli, c, argc);
 	code = options_check(cli, c);
+	if (!code)
+		code = interval_of(cli);
 	if (code)
 		return code;
 	cli->no_write = c->no_write;
@@ -275,14 +297,14 @@ static void inherit(struct cli *line, const struct cli *base)
 }
 
 /* An option of the line that is one of the connection or of the whole command line. */
-static const char *misplaced(const struct cli *line)
+static const char *misplaced(const struct cli *line, const struct cli_command *c)
 {
 	return line->socket	? "socket" :
 	       line->uri	? "uri" :
 	       line->keys	? "keys" :
 	       line->key	? "key" :
 	       line->last_stdin ? "last-from-stdin" :
-	       line->repeat	? "repeat" :
+	       line->repeat && !(c && run_is_one_of("repeat", c->options)) ? "repeat" :
 	       line->version	? "version" :
 	       line->print_man	? "print-man" :
 				  NULL;
@@ -291,24 +313,27 @@ static const char *misplaced(const struct cli *line)
 /* `argv` is a copy of w->v, which getopt(3) reorders. */
 static int run_words(struct cli *cli, const struct words *w, char **argv)
 {
-	const char *name;
+	const char *name, *wrong;
 	int first;
 
 	cli->words = w;
 	if (opts_parse_argv(&cli_spec, cli, (int)w->n, argv, &first))
 		return cli_error(cli, CLI_USAGE, "%s", err_detail());
-	name = misplaced(cli);
-	if (name)
+	name = first < (int)w->n ? argv[first] : run_mode(cli);
+	wrong = misplaced(cli, name ? run_find(name) : NULL);
+	if (wrong)
 		return cli_error(cli, CLI_USAGE,
 				 "--%s does not apply to a line; give it where kvcli is started",
-				 name);
+				 wrong);
 	cli->pretty = !cli->raw && !cli->json && !cli->csv && isatty(STDOUT_FILENO);
 	if (cli->help && first == (int)w->n) {
 		run_help();
 		return CLI_OK;
 	}
-	if (first == (int)w->n)
+	if (!name)
 		return cli_error(cli, CLI_USAGE, "no command given");
+	if (first == (int)w->n)
+		return run_command(cli, 1, (char *[]){(char *)(uintptr_t)name, NULL});
 	return run_command(cli, (int)w->n - first, argv + first);
 }
 

@@ -8,6 +8,9 @@
 /** The command of that name, or NULL. */
 const struct cli_command *run_find(const char *name);
 
+/** The option that stands for a command, "--stat" for instance, or NULL. */
+const char *run_mode(const struct cli *cli);
+
 /** True if `word` is in the blank-separated list `words`, in letters of any case. */
 bool run_is_one_of(const char *word, const char *words);
 

@@ -14,7 +14,7 @@ passes() {
 	judge_exit $?
 }
 
-for tool in cli-data python; do
+for tool in cli-data cli-admin python; do
 	testcase "$tool.sh: by RDMA"
 	passes "$tool.sh"
 done

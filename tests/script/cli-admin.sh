@@ -4,7 +4,7 @@
 # shellcheck disable=SC2015
 # shellcheck source=tests/script/lib.sh disable=SC2154
 . "$srcdir/tests/script/lib.sh"
-needs python3
+needs python3 ps
 
 start_server s -m 64m
 
@@ -66,4 +66,73 @@ expect 0 kvcli --json memory && is 'o[-1]["block_bytes"] > 100000 and o[-1]["out
 expect 0 kvcli memory && shows '^BLOCK +OUT' && shows 'in use: .* index'
 expect 0 kvcli --csv memory && shows '^block_bytes,out,free,deferred,exhausted$' && shows '^[0-9]+,[0-9]+,[0-9]+,0,0$'
 
+# ---- rates
+expect 0 kvcli --stat -r 2 -i 1ms --json && silent
+is 'len(o) == 2 and all(x["sessions"] == 1 and x["items"] == o[0]["items"] > 0 for x in o)'
+is 'all(0 <= x["hit_percent"] <= 100 and x["used_bytes"] > 100000 for x in o)'
+expect 0 kvcli --stat -r 3 -i 1ms --csv && [ "$(wc -l <"$dir/out")" -eq 4 ] && shows '^items,used_bytes,' ||
+	fail "--stat --csv: $(cat "$dir/out")"
+expect 0 kvcli --stat -r 1 -i 0 && shows '^ +KEYS +MEMORY +SESSIONS +GETS/S'
+expect 64 kvcli --stat get n && says "^kvcli: --stat stands in place of a command: leave 'get' out"
+expect 64 kvcli --stat -i soon && says "'soon' is no time"
+echo '--stat -r 2 -i 1ms --csv' | kvcli >"$dir/out" && [ "$(wc -l <"$dir/out")" -eq 3 ] || fail "--stat in a line"
+
+# ---- latency
+ordered='all(0 < x["samples"] and x["min_us"] <= x["median_us"] <= x["p99_us"] <= x["max_us"] for x in o)'
+expect 0 kvcli --latency -i 1ms --json && is '[x["what"] for x in o] == ["get", "ping"]' && is "$ordered"
+expect 0 kvcli --latency-history -r 2 -i 1ms --json && is 'len(o) == 4' && is "$ordered"
+expect 0 kvcli --latency -i 1ms && shows '^get +min [0-9.]+ us, median'
+expect 0 kvcli --latency -i 1ms --csv && shows '^ping,[0-9.]+,' && shows '^what,min_us'
+FARKV_URI=shm:///none expect 0 kvcli --intrinsic-latency 1 --json && is "len(o) == 1 and o[0]['what'] == 'gap' and $ordered"
+expect 0 kvcli exists n && expect 1 kvcli exists 'kvcli --latency'
+
+# ---- the largest values
+for size in 10 2000 300 40000; do
+	head -c $size /dev/zero | kvcli put "size$size" - || fail "put of $size bytes"
+done
+expect 0 kvcli --bigkeys -c 3 --csv && prints 'key,length\n"large",100000\n"size40000",40000\n"size2000",2000\n'
+expect 0 kvcli --bigkeys -c 2 --json && is '[x["length"] for x in o] == [100000, 40000]'
+expect 0 kvcli --bigkeys && shows '^97.7 KiB +"large"$' && shows '^7 keys, ' && shows '^below 512 B +1 keys +300 B'
+expect 64 kvcli --bigkeys -c 5000 && says 'count is at most 1000'
+
+# ---- watch
+alive() { # a program that has ended is there until it is waited for
+	case $(ps -o stat= -p "$watcher") in '' | Z*) return 1 ;; esac
+}
+looks() { # until the watcher has read the key once
+	until kvcli --json clients >"$dir/out" && python3 -c 'import json, sys
+o = [json.loads(line) for line in open(sys.argv[1])]
+sys.exit(not any(c["role"] == "ro" and c["hits"] + c["misses"] > 0 for c in o))' "$dir/out"; do
+		alive || return
+	done
+}
+if ! remote; then
+	kvcli put w one
+	"$KVCLI" watch w >"$dir/seen" 2>&1 &
+	watcher=$!
+	looks
+	kvcli put w two
+	wait "$watcher" || fail "watch: exit status $?"
+	[ "$(cat "$dir/seen")" = two ] || fail "watch: $(cat "$dir/seen")"
+	"$KVCLI" --json -r 2 watch new >"$dir/seen" 2>&1 &
+	watcher=$!
+	looks
+	kvcli put new 1
+	until [ -s "$dir/seen" ]; do alive || break; done
+	kvcli del new
+	wait "$watcher"
+	code=$?
+	[ $code -eq 1 ] || fail "watch: exit status $code"
+	cp "$dir/seen" "$dir/out"
+	is '[x["result"] for x in o] == ["ok", "not_found"] and o[0]["value"] == "1"'
+	# Ctrl-C ends it.
+	env --default-signal=INT "$KVCLI" watch w >"$dir/seen" 2>&1 &
+	watcher=$!
+	looks
+	kill -INT "$watcher"
+	wait "$watcher"
+	code=$?
+	[ $code -eq 130 ] || fail "watch at SIGINT: exit status $code"
+fi
+expect 64 kvcli watch
 finish

@@ -118,6 +118,33 @@ expect 64 kvcli --csv ping && says '--csv does not apply here'
 expect 0 kvcli help put && shows '^ +--ttl=TIME' && ! grep -q -- '--match' "$dir/out" || fail "help put"
 expect 0 kvcli keys --help && shows '--match=GLOB'
 
+# ---- what people get wrong: STATUS|ARGUMENTS|what the one line says
+while IFS='|' read -r status arguments line; do
+	# shellcheck disable=SC2086
+	expect "$status" kvcli $arguments </dev/null && says "$line" && prints ''
+done <<END
+64|SET a b|unknown command 'SET': did you mean put$
+64|FLUSHALL|did you mean clear$
+64|get|get: an argument is missing; usage: kvcli get KEY$
+64|put a|put: an argument is missing; usage: kvcli put KEY VALUE$
+64|put a b c|too many arguments; usage: kvcli put KEY VALUE$
+64|put a -5|option -5; .*values that begin with a dash follow --$
+64|keys user|too many arguments; usage: kvcli keys$
+64|get a --ttl 5|--ttl does not apply here$
+64|put a b --ttl 5w|'5w' is no time; give a number of seconds
+64|put a @none/such|cannot open 'none/such': .*begins with @ is written @@
+64|cas a one b|'one' is no version; take the number that gets prints$
+64|incr q|q: .*number
+64|--raw --json get a|give --raw or --json, not both$
+64|-u http://localhost get a|scheme
+64|--stat keys|--stat stands in place of a command: leave 'keys' out$
+64|kill me|'me' is no session; take the ID that clients prints$
+64|info|an argument is missing; usage: kvcli info FILE
+1|get nokey|nokey: no value is stored under the key$
+1|kill 1|there is no other session 1; kvcli clients lists them$
+69|-s $dir/none get a|is kvserver running\? start it with: kvserver --socket
+END
+
 # ---- a server that goes away ends the series
 kill "$server"
 wait "$server"

@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/** live.h - commands that go on: how often, and when to end. */
+#ifndef CLIENT_CLI_LIVE_H
+#define CLIENT_CLI_LIVE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "common/base/clock.h"
+
+#include "cli.h"
+
+/** False after --repeat times, counted from 0, and after a signal. */
+static inline bool live_goes_on(const struct cli *cli, uint64_t done)
+{
+	return !cli_signal && (!cli->repeat || done < cli->repeat);
+}
+
+/** --interval, or `ms` without it, in nanoseconds. */
+static inline uint64_t live_interval_ns(const struct cli *cli, uint64_t ms)
+{
+	return (cli->interval ? cli->interval_ms : ms) * NS_PER_MS;
+}
+
+#endif
