@@ -13,6 +13,14 @@ EDITS = sys.argv[3] == "edits"  # built with libedit
 HISTORY = FOLDER + "/history"
 
 
+def stuck(*_):
+    raise KeyboardInterrupt  # what was seen is shown, instead of a test that hangs
+
+
+signal.signal(signal.SIGALRM, stuck)
+signal.alarm(300)
+
+
 class Terminal:
     """A program on a terminal; all reads wait for what they want."""
 
