@@ -12,14 +12,15 @@ mkdir "$dir/bin"
 	done
 )
 
-# without TOOL SCRIPT...: each script, started with a $PATH that lacks the tool
+# without TOOL SCRIPT...: each script, started with the argument $part and a $PATH that lacks the tool
+part=none
 without() {
 	tool=$1
 	shift
 	rm -f "$dir/bin/$tool"
 	for script in "$@"; do
 		cases=$((cases + 1))
-		PATH=$dir/bin SANITIZED=no timeout 60 sh "$srcdir/tests/$script" none >"$dir/log" 2>&1 </dev/null
+		PATH=$dir/bin SANITIZED=no timeout 60 sh "$srcdir/tests/$script" "$part" >"$dir/log" 2>&1 </dev/null
 		got=$?
 		if [ $got -ne 77 ] && [ $got -ne 0 ] || ! grep -q "^SKIP: .*\b$tool\b" "$dir/log"; then
 			fail "$script without $tool: exit status $got, $(tail -n 3 "$dir/log")"
@@ -29,13 +30,20 @@ without() {
 }
 # users TOOL: the scripts of this folder that call it
 users() {
-	(cd "$srcdir/tests" && grep -lw "$1" -- script/*.sh tools/*.sh | grep -v -e /missing.sh -e /lib.sh)
+	(cd "$srcdir/tests" && grep -lw "$1" -- script/*.sh tools/*.sh | grep -v -e /missing.sh -e /lib.sh -e /gate_figures.sh)
 }
 
 # shellcheck disable=SC2046
 without python3 $(users python3)
 # shellcheck disable=SC2046
 without pgrep $(users pgrep)
+part=hostile
+without python3 tools/gate_figures.sh
+part=memcached
+without memcached tools/gate_figures.sh
+part=redis
+without redis-benchmark tools/gate_figures.sh
+part=none
 without ps script/bench_compare.sh
 without apt-cache script/dumpavail.sh
 without mandoc script/pages.sh

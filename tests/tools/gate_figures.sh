@@ -50,7 +50,6 @@ pipelines() {
 }
 
 beside_memcached() {
-	needs memcached
 	background memcached -s "$dir/memcached" -t 1 -m 256 -u "$(id -un)"
 	ready "$dir/memcached"
 	for kind in get set; do
@@ -66,7 +65,6 @@ benchmark() {
 }
 
 beside_redis() {
-	needs redis-server redis-benchmark
 	background redis-server --port 0 --unixsocket "$dir/redis" --save ''
 	ready "$dir/redis"
 	for depth in 32 1; do
@@ -82,13 +80,14 @@ beside_redis() {
 
 # The 99th percentile of single gets of 20 clients, alone and beside hostile ones.
 hostile() {
-	needs python3
 	mine() { "$load" "$dir/mc" get 20 1 "$seconds" | cut -d ' ' -f 3; }
 	for _ in $(seq "$rounds"); do mine; done >"$dir/alone"
 	background python3 "$srcdir/tests/script/gate.py" hostiles "$dir/resp" "$dir/mc" \
 		"$dir/hostile.ready"
 	until [ -e "$dir/hostile.ready" ]; do
-		kill -0 "${servers##* }" 2>/dev/null || fail "$(tail -n 1 "$dir/background.log")" || exit 1
+		kill -0 "${servers##* }" 2>/dev/null && continue
+		fail "$(tail -n 1 "$dir/background.log")"
+		exit 1
 	done
 	for _ in $(seq "$rounds"); do mine; done >"$dir/beside"
 	printf '%-34s %8s us %7s us %6s\n' "99th percentile, hostile beside" \
@@ -96,17 +95,27 @@ hostile() {
 		"$(echo "$(median <"$dir/beside") $(median <"$dir/alone")" | awk '{ printf "%.2f", $1 / $2 }')"
 }
 
+[ $# -gt 0 ] || set -- memcached redis hostile
+for part; do
+	case $part in
+	memcached) needs memcached ;;
+	redis) needs redis-server redis-benchmark ;;
+	hostile) needs python3 ;;
+	*)
+		fail "$part: there are memcached, redis and hostile"
+		exit 1
+		;;
+	esac
+done
 start_server store -m 256m
 background "$KVGATE" --memcached "$dir/mc" --resp "$dir/resp" --max-clients 20000
 ready "$dir/resp"
 printf '%-34s %10s %10s %6s\n' '' kvgate other ratio
-[ $# -gt 0 ] || set -- memcached redis hostile
 for part; do
 	case $part in
 	memcached) beside_memcached ;;
 	redis) beside_redis ;;
 	hostile) hostile ;;
-	*) fail "$part: there are memcached, redis and hostile" ;;
 	esac
 done
 [ "$failures" -eq 0 ]
