@@ -162,12 +162,15 @@ AC_DEFUN([FARKV_LIBEDIT], [
       [history and completion in kvcli, by libedit @<:@auto@:>@])],
     [], [with_libedit=auto])
   have_libedit=no
+  libedit_summary=no
   AS_IF([test "x$with_libedit" != xno], [
+    libedit_summary="no, for that install libedit-dev"
     PKG_CHECK_MODULES([LIBEDIT], [libedit >= 3.0], [have_libedit=yes], [:])
     AS_IF([test "x$with_libedit$have_libedit" = xyesno],
       [AC_MSG_ERROR([--with-libedit: no libedit here; install libedit-dev])])])
   AS_IF([test "x$have_libedit" = xyes],
-    [AC_DEFINE([HAVE_LIBEDIT], [1], [Define if libedit is present.])])
+    [AC_DEFINE([HAVE_LIBEDIT], [1], [Define if libedit is present.])
+    libedit_summary=yes])
 ])
 
 dnl FARKV_HIREDIS: the Redis binding of kvbench, built where the library is.
