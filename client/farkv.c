@@ -522,6 +522,14 @@ int farkv_fsck(struct farkv *kv, struct farkv_fsck *f)
 	return 0;
 }
 
+/* Each server numbers its own sessions. */
+static int ask_one_server(const char *what)
+{
+	return err_set(FARKV_ENOTSUP,
+		       "%s: the store has several servers, and each has its own sessions; ask each by "
+		       "the handle of farkv_server()", what);
+}
+
 int farkv_client_next(struct farkv *kv, struct farkv_client *c)
 {
 	struct msg m = {.type = MSG_CLIENT_REQ}, answer;
@@ -535,7 +543,7 @@ int farkv_client_next(struct farkv *kv, struct farkv_client *c)
 	if (!err)
 		err = server_call(kv, &m, MSG_CLIENT, &answer);
 	if (err)
-		return err;
+		return err == HANDLE_CLUSTER ? ask_one_server("farkv_client_next") : err;
 	if (!answer.client.session)
 		return err_set(FARKV_ENOTFOUND, "there are no more sessions");
 	found.session = answer.client.session;
@@ -561,7 +569,7 @@ int farkv_kill(struct farkv *kv, uint64_t session)
 	m.epoch.number = session;
 	err = server_call(kv, &m, MSG_KILLED, &answer);
 	if (err)
-		return err;
+		return err == HANDLE_CLUSTER ? ask_one_server("farkv_kill") : err;
 	return answer.epoch.number ?
 		       0 :
 		       err_set(FARKV_ENOTFOUND, "there is no other session %llu; kvcli clients "
@@ -580,14 +588,17 @@ int farkv_class_next(struct farkv *kv, struct farkv_class *c)
 	if (!c)
 		return err_set(FARKV_EINVAL, "farkv_class_next: c is NULL");
 	err = size_check("farkv_class_next", c->size);
-	m.epoch.number = c->block_bytes;
+	m.epoch.number = found.block_bytes = c->block_bytes;
 	if (!err)
 		err = server_call(kv, &m, MSG_CLASS, &answer);
+	if (!err && !answer.stats.n)
+		return err_set(FARKV_ENOTFOUND, "there are no more sizes of blocks");
+	if (!err)
+		figures_take(&answer, &found.block_bytes, MSG_CLASS_END);
+	else if (err == HANDLE_CLUSTER)
+		err = router_class_next(kv, &found);
 	if (err)
 		return err;
-	if (!answer.stats.n)
-		return err_set(FARKV_ENOTFOUND, "there are no more sizes of blocks");
-	figures_take(&answer, &found.block_bytes, MSG_CLASS_END);
 	sized_copy(c, c->size, &found, sizeof(found));
 	return 0;
 }

@@ -221,6 +221,42 @@ int router_fsck(struct farkv *kv, struct farkv_fsck *sum)
 	return on_all(kv, fsck, sum);
 }
 
+/* The smallest size above `after` so far, with the blocks of that size of all servers so far. */
+struct class_sum {
+	uint64_t after;
+	struct farkv_class c;
+};
+
+static int class_next(struct farkv *m, void *out)
+{
+	struct class_sum *sum = out;
+	struct farkv_class one = {.size = sizeof(one), .block_bytes = sum->after};
+	int err = farkv_class_next(m, &one);
+
+	if (err)
+		return err == FARKV_ENOTFOUND ? 0 : err;
+	if (!sum->c.block_bytes || one.block_bytes < sum->c.block_bytes) {
+		sum->c = one;
+	} else if (one.block_bytes == sum->c.block_bytes) {
+		add_fields(&sum->c, &one, sizeof(one));
+		sum->c.block_bytes = one.block_bytes;
+	}
+	return 0;
+}
+
+int router_class_next(struct farkv *kv, struct farkv_class *c)
+{
+	struct class_sum sum = {.after = c->block_bytes};
+	int err = on_all(kv, class_next, &sum);
+
+	if (err)
+		return err;
+	if (!sum.c.block_bytes)
+		return err_set(FARKV_ENOTFOUND, "there are no more sizes of blocks");
+	*c = sum.c;
+	return 0;
+}
+
 void router_counters(const struct farkv *kv, struct farkv_counters *sum)
 {
 	const struct router *r = kv->router;

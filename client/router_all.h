@@ -22,6 +22,8 @@ int router_ping(struct farkv *kv, uint64_t *rtt_ns_out);
 /** As farkv_stats(), farkv_fsck(): sums, or the largest where a sum means nothing. */
 int router_stats(struct farkv *kv, struct farkv_stats *sum);
 int router_fsck(struct farkv *kv, struct farkv_fsck *sum);
+/** As farkv_class_next(): sums over the servers. */
+int router_class_next(struct farkv *kv, struct farkv_class *c);
 void router_counters(const struct farkv *kv, struct farkv_counters *sum);
 
 /** Register memory with all members; all or none. */

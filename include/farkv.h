@@ -1072,30 +1072,31 @@ int farkv_fsck(struct farkv *kv, struct farkv_fsck *f) FARKV_MUST_CHECK;
  *
  * Texts and `handle` belong to `kv`, live until farkv_close() on it, and are for its thread. The
  * handle is for questions about that server: farkv_ping(), farkv_stats(), farkv_fsck(),
- * farkv_counters(), farkv_scan(). A key that is written by it may belong to another server, and is
- * then not found by `kv`.
+ * farkv_counters(), farkv_client_next(), farkv_kill(), farkv_class_next(), farkv_scan(). A key that is
+ * written by it may belong to another server, and is then not found by `kv`.
  */
 int farkv_server(struct farkv *kv, size_t i, struct farkv_server *out) FARKV_MUST_CHECK;
 
 /**
  * The next session of the store. The caller sets `c->size`, and `c->session` to 0 or to the number
  * of the previous one; sessions come in the order of their numbers, which are never used again.
- * FARKV_ENOTFOUND after the last; otherwise errors as farkv_stats().
+ * FARKV_ENOTFOUND after the last; FARKV_ENOTSUP: a cluster's handle; its servers have handles of
+ * their own (farkv_server()); otherwise errors as farkv_stats().
  */
 int farkv_client_next(struct farkv *kv, struct farkv_client *c) FARKV_MUST_CHECK;
 
 /**
  * End another session. Its next call may fail with FARKV_EDISCONNECTED and the reason; then it
  * connects again, as after any lost connection. What was stored stays. FARKV_ENOTFOUND: there is no
- * other session of that number; FARKV_EPERM: the handle is read-only; otherwise errors as
- * farkv_ping().
+ * other session of that number; FARKV_EPERM: the handle is read-only; FARKV_ENOTSUP as
+ * farkv_client_next(); otherwise errors as farkv_ping().
  */
 int farkv_kill(struct farkv *kv, uint64_t session) FARKV_MUST_CHECK;
 
 /**
  * The next larger size of blocks that the server has any of. The caller sets `c->size`, and
- * `c->block_bytes` to 0 or to the previous one. FARKV_ENOTFOUND after the last; otherwise errors as
- * farkv_stats().
+ * `c->block_bytes` to 0 or to the previous one. Of a cluster: sums over its servers.
+ * FARKV_ENOTFOUND after the last; otherwise errors as farkv_stats().
  */
 int farkv_class_next(struct farkv *kv, struct farkv_class *c) FARKV_MUST_CHECK;
 

@@ -64,7 +64,7 @@ static const char clients_help[] =
 	"are what the client has counted; by RDMA as of its last barrier.";
 
 static const char kill_help[] =
-	"ID is the number that clients prints. The client's next operation may fail\n"
+	"ID is what clients prints. The client's next operation may fail\n"
 	"and tell so; then it connects again, and gets another ID.";
 
 static const char fsck_help[] =

@@ -57,6 +57,13 @@ expect 0 kvcli cluster status && shows '^map of epoch 1$' && shows '^a  *1366  s
 	shows "^c  *1365  serves .* shm://$dir/c$"
 expect 0 kvcli --json cluster status && shows '"server":"b",.*"serves":true,'
 expect 0 kvcli fsck && shows '^nothing is wrong$'
+expect 0 kvcli clients && shows '^a/[0-9]* .*this one.$' && shows '^c/[0-9]* .*this one.$'
+expect 0 kvcli --csv clients && shows '^b/[0-9]*,shm,ro,'
+expect 0 kvcli --json clients && shows '"server":"b",'
+expect 64 kvcli kill 1 && says 'several servers; give SERVER/ID'
+expect 1 kvcli kill d/1 && says "'d/1': the store has no server of that name"
+expect 1 kvcli kill b/4000000000 && says 'no other session 4000000000'
+expect 0 kvcli memory && shows ' of 192.0 MiB in use: '
 expect 0 kvbench load -P "$srcdir/bench/workloads/workloada" -p recordcount=2000
 expect 0 kvbench run -P "$srcdir/bench/workloads/workloada" -p recordcount=2000 -p operationcount=5000 --threads=2
 expect 0 kvcli save "$dir/snap"

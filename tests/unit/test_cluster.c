@@ -594,6 +594,45 @@ START_TEST(figures_are_sums_over_the_servers)
 }
 END_TEST
 
+/* Blocks that are out, of all sizes; sizes grow. */
+static uint64_t blocks_out(struct farkv *h)
+{
+	struct farkv_class c = {.size = sizeof(c)};
+	uint64_t sum = 0, last = 0;
+	int err;
+
+	while ((err = farkv_class_next(h, &c)) == 0) {
+		ck_assert_uint_gt(c.block_bytes, last);
+		last = c.block_bytes;
+		sum += c.out;
+	}
+	ck_assert_int_eq(err, FARKV_ENOTFOUND);
+	return sum;
+}
+
+START_TEST(sizes_of_blocks_are_sums_and_sessions_each_servers)
+{
+	struct farkv_client c = {.size = sizeof(c)};
+	struct farkv_server s = {.size = sizeof(s)};
+	uint64_t sum = 0;
+
+	store_all();
+	for (unsigned i = 0; i < SERVERS; i++) {
+		ck_assert_int_eq(farkv_server(kv, i, &s), 0);
+		sum += blocks_out(s.handle);
+		c.session = 0;
+		ck_assert_int_eq(farkv_client_next(s.handle, &c), 0);
+		ck_assert_uint_gt(c.session, 0);
+	}
+	ck_assert_uint_ge(sum, KEYS);
+	ck_assert_uint_eq(blocks_out(kv), sum);
+	c.session = 0;
+	ck_assert_int_eq(farkv_client_next(kv, &c), FARKV_ENOTSUP);
+	ck_assert_ptr_nonnull(strstr(farkv_errdetail(), "farkv_server()"));
+	ck_assert_int_eq(farkv_kill(kv, c.session), FARKV_ENOTSUP);
+}
+END_TEST
+
 START_TEST(buffers_are_for_values_of_all_servers)
 {
 	static char own[65536];
@@ -851,6 +890,7 @@ static Suite *suite(void)
 	tcase_add_test(t, scan_lists_the_keys_of_all_servers_once);
 	tcase_add_test(t, scan_cuts_between_no_keys_that_share_a_position);
 	tcase_add_test(t, figures_are_sums_over_the_servers);
+	tcase_add_test(t, sizes_of_blocks_are_sums_and_sessions_each_servers);
 	tcase_add_test(t, buffers_are_for_values_of_all_servers);
 	tcase_add_test(t, open_takes_any_server_that_answers);
 	tcase_add_test(t, open_several_servers_that_are_no_cluster_is_refused);
