@@ -122,11 +122,16 @@ static size_t small_say(uint8_t type, uint8_t *buf)
 		break;
 	case MSG_STATS:
 	case MSG_FSCK:
+	case MSG_CLASS:
 		m.stats.n = fuzz_u8(&hostile_in) % (MSG_STATS_MAX + 1);
 		for (unsigned i = 0; i < m.stats.n; i++) {
 			m.stats.stat[i].id = fuzz_u8(&hostile_in);
 			m.stats.stat[i].value = fuzz_u8(&hostile_in);
 		}
+		break;
+	case MSG_CLIENT:
+		m.client.session = fuzz_u8(&hostile_in);
+		m.client.name_len = fuzz_u8(&hostile_in) % (MSG_CLIENT_NAME_MAX + 1);
 		break;
 	default:
 		m.epoch.number = fuzz_u8(&hostile_in) % 4;
@@ -151,6 +156,12 @@ static uint8_t answer_type(void)
 		return MSG_PREFIX;
 	case MSG_BYE:
 		return MSG_BYE_ACK;
+	case MSG_CLIENT_REQ:
+		return MSG_CLIENT;
+	case MSG_KILL:
+		return MSG_KILLED;
+	case MSG_CLASS_REQ:
+		return MSG_CLASS;
 	default:
 		return MSG_PONG;
 	}

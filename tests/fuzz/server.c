@@ -297,9 +297,12 @@ static void say_hint(struct peer *p)
 static void say_small(struct peer *p)
 {
 	static const uint8_t types[] = {MSG_PREFIX_REQ, MSG_STATS_REQ, MSG_PING,
-					MSG_BYE, MSG_FSCK_REQ};
+					MSG_BYE, MSG_FSCK_REQ, MSG_CLIENT_REQ, MSG_KILL,
+					MSG_CLASS_REQ};
 	struct msg m = {.type = types[fuzz_u8(&in) % sizeof(types)], .req = 3};
 
+	if (m.type >= MSG_CLIENT_REQ)
+		m.epoch.number = last_id - fuzz_u8(&in) % 4;
 	if (m.type == MSG_BYE && p->n_held)
 		honest = false;
 	say(p, &m, NULL);

@@ -19,6 +19,7 @@
 #include "common/index/run.h"
 #include "common/index/try.h"
 #include "common/base/err.h"
+#include "common/base/util.h"
 #include "fake_clock.h"
 #include "fake_control.h"
 #include "hostile.h"
@@ -92,8 +93,11 @@ static void call(void)
 	static const uint8_t types[][2] = {{MSG_STATS_REQ, MSG_STATS},
 					   {MSG_HINT, MSG_HINT_REPLY},
 					   {MSG_FSCK_REQ, MSG_FSCK},
-					   {MSG_PING, MSG_PONG}};
-	unsigned which = fuzz_u8(&hostile_in) % 4;
+					   {MSG_PING, MSG_PONG},
+					   {MSG_CLIENT_REQ, MSG_CLIENT},
+					   {MSG_KILL, MSG_KILLED},
+					   {MSG_CLASS_REQ, MSG_CLASS}};
+	unsigned which = fuzz_u8(&hostile_in) % ARRAY_SIZE(types);
 	struct msg m = {.type = types[which][0]}, answer;
 
 	err_clear();
