@@ -67,6 +67,12 @@ class Terminal:
         self.until(pattern)
         self.prompt()
 
+    def recall(self):
+        """Run the previous line of the history, which is to be "get user:1"."""
+        self.type("\x10")  # up
+        check("the previous line", self.until("get user:1|secret")[0] == "get user:1")
+        self.say("", r'\n"x"\r\n')
+
     def end(self):
         while self.read():
             pass
@@ -154,7 +160,7 @@ t.type("del user:1\x03")
 t.prompt()
 t.say("get user:1", r'\n"x"\r\n')  # a dropped line was not run
 t.say(" put secret word", "\n")
-t.say("\x10", r'\n"x"\r\n')  # up: a line that begins with a blank is not remembered
+t.recall()  # a line that begins with a blank is not remembered
 t.type("\x04")  # Ctrl-D
 check("the end of input", t.end() == 0)
 check("mode of the history", stat.S_IMODE(os.stat(HISTORY).st_mode) == 0o600)
@@ -164,7 +170,7 @@ check("history: " + text, "user:1" in text and "secret" not in text)
 # ---- the history of the time before; a signal
 t = Terminal()
 t.prompt()
-t.say("\x10", r'\n"x"\r\n')
+t.recall()
 os.kill(t.pid, signal.SIGTERM)
 check("SIGTERM", t.end() == -signal.SIGTERM)
 
