@@ -24,7 +24,8 @@ static bool source_fill(struct source *s)
 {
 	ssize_t n;
 
-	memmove(s->buf, s->buf + s->at, s->end - s->at);
+	if (s->buf)
+		memmove(s->buf, s->buf + s->at, s->end - s->at);
 	s->end -= s->at;
 	s->at = 0;
 	if (s->end == s->cap) {
