@@ -149,27 +149,35 @@ static uint64_t writers_end(void)
 
 /* ---- clients that are stopped, or die ------------------------------------------------ */
 
-/* A process that holds blocks, writes, and then waits for a signal. */
+/* A process that holds blocks, writes, says so through `fd`, and then waits for a signal. */
+static void client_main(const char *path, int fd)
+{
+	struct farkv *kv = NULL;
+
+	/* The server may be gone already, and nobody starts another one. */
+	if (farkv_open(path, NULL, &kv) == 0)
+		for (int i = 0; i < 300; i++)
+			if (farkv_put(kv, "client", 6, "value", 5))
+				break;
+	(void)!write(fd, "", 1);
+	for (;;)
+		pause();
+}
+
+/* This program once more: a child of fork() has the locks of its parent's threads. */
 static pid_t client(void)
 {
+	char number[16], byte;
 	int fds[2];
-	char byte;
 	pid_t pid;
 
 	ck_assert_int_eq(pipe(fds), 0);
+	snprintf(number, sizeof(number), "%d", fds[1]);
 	pid = fork();
 	ck_assert_int_ge(pid, 0);
 	if (pid == 0) {
-		struct farkv *kv = NULL;
-
-		/* The server may be gone already, and nobody starts another one. */
-		if (farkv_open(srv.path, NULL, &kv) == 0)
-			for (int i = 0; i < 300; i++)
-				if (farkv_put(kv, "client", 6, "value", 5))
-					break;
-		(void)!write(fds[1], "", 1);
-		for (;;)
-			pause();
+		execl("/proc/self/exe", "test_kill", srv.path, number, (char *)NULL);
+		_exit(127);
 	}
 	close(fds[1]);
 	ck_assert_int_eq(read(fds[0], &byte, 1), 1);
@@ -388,4 +396,9 @@ static Suite *suite(void)
 	return s;
 }
 
-TEST_MAIN(suite())
+int main(int argc, char **argv)
+{
+	if (argc == 3)
+		client_main(argv[1], atoi(argv[2]));
+	TEST_RUN(suite());
+}

@@ -55,9 +55,9 @@ static inline unsigned test_rounds(unsigned n)
 	return part > 1 ? (n - 1) / (unsigned)part + 1 : n;
 }
 
-#define TEST_MAIN(suite)                                                       \
-	int main(void)                                                         \
-	{                                                                      \
+/** The body of a main(): run one suite, return. */
+#define TEST_RUN(suite)                                                        \
+	do {                                                                   \
 		SRunner *sr;                                                   \
 		int failed;                                                    \
                                                                                \
@@ -69,6 +69,12 @@ static inline unsigned test_rounds(unsigned n)
 		failed = srunner_ntests_failed(sr);                            \
 		srunner_free(sr);                                              \
 		return failed ? EXIT_FAILURE : EXIT_SUCCESS;                   \
+	} while (0)
+
+#define TEST_MAIN(suite)                                                       \
+	int main(void)                                                         \
+	{                                                                      \
+		TEST_RUN(suite);                                               \
 	}
 
 #endif
