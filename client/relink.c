@@ -301,7 +301,7 @@ static void give_up(struct farkv *kv, struct index_op *const *ops, size_t n,
  * Enter the new session's critical section. True if it has answered a barrier already: words that
  * operations remember from the lost connection may have recurred.
  */
-static bool enter_anew(struct farkv *kv)
+static bool enter_again(struct farkv *kv)
 {
 	bool dropped;
 
@@ -335,7 +335,7 @@ bool relink_ops_end(struct farkv *kv, struct index_op *const *ops, size_t n, boo
 	if (!err)
 		adopt(kv, &l);
 	same = !err && same_region(kv, before);
-	stale = enter_anew(kv) || kv->conn.swept;
+	stale = enter_again(kv) || kv->conn.swept;
 	if (!same) {
 		if (!err)
 			(void)restarted(kv);
