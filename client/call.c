@@ -100,7 +100,7 @@ void handle_pause(struct farkv *kv)
 /* ---- before a write ------------------------------------------------------------------ */
 
 /* No write has begun: continue on the next connection, if it leads to the same store. */
-static int connect_again(struct farkv *kv)
+static int reconnect(struct farkv *kv)
 {
 	int err;
 
@@ -132,7 +132,7 @@ int handle_not_writable(struct farkv *kv)
 		conn_ask_prefix(&kv->conn, UINT32_MAX);
 		handle_pause(kv);
 		if (qsbr_pending(kv->qsbr) & PENDING_BROKEN)
-			err = connect_again(kv);
+			err = reconnect(kv);
 		else if (!handle_writable_at_once(kv))
 			err = await_grants(kv);
 	}

@@ -323,7 +323,7 @@ START_TEST(fast_get_whose_slot_changes_after_the_copy_restarts)
 }
 END_TEST
 
-static void write_anew(void)
+static void write_again(void)
 {
 	struct block_header *h = head_of(k);
 
@@ -336,7 +336,7 @@ static void write_anew(void)
 START_TEST(fast_get_returns_the_version_of_its_value)
 {
 	setup_over("k", 77);
-	at_block = write_anew;
+	at_block = write_again;
 	check_value(&me, k, "SECOND");
 	ck_assert_uint_eq(me.op.version, 0xABCDEF);
 	ck_assert_uint_eq(me.op.view.version, 0xABCDEF);
