@@ -55,7 +55,7 @@ static bool source_line(struct source *s, const char **line_out, size_t *len_out
 
 	*line_out = NULL;
 	for (;;) {
-		char *from = s->buf + s->at, *newline = NULL;
+		char *from = s->buf ? s->buf + s->at : NULL, *newline = NULL;
 		size_t n = s->end - s->at;
 
 		if (n > seen)
