@@ -83,27 +83,26 @@ static bool on_hits(struct session *s, const struct msg *m)
 	return true;
 }
 
-/* False: the session is gone. */
-static bool dispatch(struct session *s, const struct msg *m)
+static bool refuse(struct session *s, const struct msg *m, const char *what)
 {
 	char why[80];
 
+	snprintf(why, sizeof(why), "%s %s", msg_type_name(m->type), what);
+	session_refuse(s, MSG_REASON_PROTOCOL, why);
+	return false;
+}
+
+/* False: the session is gone. */
+static bool dispatch(struct session *s, const struct msg *m)
+{
 	if (m->type == MSG_AUTH)
 		return welcome_on_auth(s, m);
-	if (!s->welcomed) {
-		snprintf(why, sizeof(why), "%s came before HELLO",
-			 msg_type_name(m->type));
-		session_refuse(s, MSG_REASON_PROTOCOL, why);
-		return false;
-	}
+	if (!s->welcomed)
+		return refuse(s, m, "came before HELLO");
 	/* From BYE on its process counts as having unmapped the region (I6). */
 	if (s->left && m->type != MSG_BARRIER_ACK && m->type != MSG_HITS &&
-	    m->type != MSG_SWEEP_ACK && m->type != MSG_SWEEP_CLAIM) {
-		snprintf(why, sizeof(why), "%s came after BYE",
-			 msg_type_name(m->type));
-		session_refuse(s, MSG_REASON_PROTOCOL, why);
-		return false;
-	}
+	    m->type != MSG_SWEEP_ACK && m->type != MSG_SWEEP_CLAIM)
+		return refuse(s, m, "came after BYE");
 	switch (m->type) {
 	case MSG_GRANT_REQ:
 		return grants_on_request(s, m);
@@ -140,10 +139,7 @@ static bool dispatch(struct session *s, const struct msg *m)
 	case MSG_READY:
 		return true;
 	default:
-		snprintf(why, sizeof(why), "%s was not expected",
-			 msg_type_name(m->type));
-		session_refuse(s, MSG_REASON_PROTOCOL, why);
-		return false;
+		return refuse(s, m, "was not expected");
 	}
 }
 

@@ -213,12 +213,12 @@ static void sweep_finish(struct control *c)
 		now + UTIL_MAX(PAUSE_FACTOR * w->cpu_ns, PAUSE_MIN_NS);
 	w->retry_ns = 0;
 	if (w->outcome.leaked)
-		log_info("sweep: %" PRIu64 " blocks (%s) of %" PRIu64
-			 " dead sessions given back, after %" PRIu64 " ms",
+		log_info("sweep: %" PRIu64 " blocks (%s) that nobody had are free again, after %" PRIu64
+			 " ms",
 			 w->outcome.leaked,
 			 util_format_size(w->outcome.leaked_bytes, size,
 					  sizeof(size)),
-			 w->stats.deaths, w->stats.last_ns / NS_PER_MS);
+			 w->stats.last_ns / NS_PER_MS);
 	w->stats.deaths = 0;
 	w->lost = false;
 	w->lingering_notified = false;

@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# Who is connected, ending one, memory by size; figures that go on; watch.
+# Sessions and ending one, memory by size; figures that go on; watch.
 # shellcheck disable=SC2015
 # shellcheck source=tests/script/lib.sh disable=SC2154
 . "$srcdir/tests/script/lib.sh"

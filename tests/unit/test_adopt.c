@@ -146,7 +146,7 @@ static void teardown(void)
 	ck_assert_int_eq(system(cmd), 0);
 }
 
-/* Change 8 bytes of the meta area behind the servers' backs. */
+/* Change 8 bytes of the meta area, as no server does. */
 static uint64_t poke(uint64_t off, uint64_t xor)
 {
 	int fd = open(path, O_RDWR);

@@ -574,6 +574,7 @@ START_TEST(blocks_granted_late_are_known_to_a_sweep)
 	rig_get_reserve(&alice, RIG_SMALL);
 	calm();
 	sweep_lost(c);
+	ck_assert_uint_eq(sweep_stats(c).deaths, 1);
 	ck_assert(sweep_hurry(c));
 	WAIT_FOR(sweep_running(c));
 	rig_give(&alice, 64, RETURN_DEFERRED);
