@@ -74,11 +74,12 @@ static int run_with_stdin(struct cli *cli, struct words *w)
 static int run_copy(struct cli *base, int argc, char **argv)
 {
 	struct cli cli = *base;
+	char dash[] = "-";
 	struct words w;
 	int code;
 
 	/* A command may change its arguments. The one more is that of -x. */
-	argv[argc] = cli.last_stdin ? (char[]){"-"} : NULL;
+	argv[argc] = cli.last_stdin ? dash : NULL;
 	argc += cli.last_stdin;
 	if (words_copy(argv, (size_t)argc, &w))
 		return cli_fail(&cli, FARKV_ENOMEM, NULL, 0);

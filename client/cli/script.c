@@ -58,7 +58,7 @@ static bool source_line(struct source *s, const char **line_out, size_t *len_out
 		char *from = s->buf ? s->buf + s->at : NULL, *newline = NULL;
 		size_t n = s->end - s->at;
 
-		if (n > seen)
+		if (from && n > seen)
 			newline = memchr(from + seen, '\n', n - seen);
 		if (newline || (s->over && n)) {
 			*line_out = from;

@@ -128,6 +128,7 @@ fi
 # A server that is killed: an error in one line, long before the hour is over.
 start_server gone -m 64m
 expect 0 kvbench load farkv -P "$workloads/workloadc"
+: >"$dir/err" # await() reads it before the run empties it
 # shellcheck disable=SC2086
 timeout 300 "$KVBENCH" run farkv -P "$workloads/workloadc" $open -p maxexecutiontime=3600 -p farkv.op_timeout_ms=1000 \
 	-s -p status.interval=1 >"$dir/out" 2>"$dir/err" &
@@ -438,6 +439,7 @@ expect 0 kvbench run null -P "$workloads/workloada" -p exportfile="$dir/kept"
 grep -q precious "$dir/kept" && fail "a report with the end of an older one"
 start_server brief -m 64m
 cases=$((cases + 1))
+: >"$dir/err"
 "$KVBENCH" run farkv -P "$workloads/workloadc" -p maxexecutiontime=1 -p rounds=99 -p loadfirst=true \
 	-s -p status.interval=1 >"$dir/out" 2>"$dir/err" &
 runs=$!

@@ -148,6 +148,7 @@ load_through_stop() {
 	name=$1
 	shift
 	start_server "$name" -m 128m
+	: >"$dir/err" # await() reads it before the load empties it
 	"$KVBENCH" load farkv -P "$workloads/workloada" -p recordcount=300000 -p fieldlength=10 -target 50000 \
 		-s -p status.interval=1 "$@" >"$dir/out" 2>"$dir/err" &
 	bench=$!

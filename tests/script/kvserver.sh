@@ -231,6 +231,7 @@ done
 # A path that is too long when absolute: used from the same folder.
 deep=$dir/$(head -c 100 /dev/zero | tr '\0' d)
 mkdir "$deep"
+: >"$dir/loud.log" # before logged() reads it: the former server's is still there
 (cd "$deep" && exec "$KVSERVER" -m 8 -s 'x y') >"$dir/loud.log" 2>&1 &
 server=$!
 servers="$servers $server"
