@@ -180,6 +180,7 @@ static __attribute__((noinline)) int get_slow(struct farkv *kv, const void *key,
 	return err ? err : value_give(kv, false, value_out);
 }
 
+/* NOLINTBEGIN(misc-no-recursion): once, from a cluster's handle to its member's. */
 /* Apart from get_slow(): a cluster's handle comes here each time. */
 static __attribute__((noinline)) int get_otherwise(struct farkv *kv, const void *key,
 						   size_t key_len,
@@ -254,6 +255,7 @@ int farkv_get(struct farkv *kv, const void *key, size_t key_len,
 	value_out->user = 0; /* get_fast() finds none that has a user word */
 	return 0;
 }
+/* NOLINTEND(misc-no-recursion) */
 
 /* True if the key does not overlap the buffer, which receives the value. */
 static bool apart(const void *key, size_t key_len, const void *buf, size_t cap)
@@ -301,7 +303,7 @@ put_slow(struct farkv *kv, const void *key, size_t key_len, const void *value, s
 	return key_call(&kv, key, key_len, &w);
 }
 
-/* As get_otherwise(). */
+/* NOLINTBEGIN(misc-no-recursion): as in get_otherwise(). */
 static __attribute__((noinline)) int
 put_otherwise(struct farkv *kv, const void *key, size_t key_len, const void *value,
 	      size_t value_len)
@@ -383,6 +385,7 @@ int farkv_put(struct farkv *kv, const void *key, size_t key_len, const void *val
 	handle_end_at_once(kv);
 	return 0;
 }
+/* NOLINTEND(misc-no-recursion) */
 
 int farkv_add(struct farkv *kv, const void *key, size_t key_len,
 	      const void *value, size_t value_len)

@@ -222,13 +222,13 @@ int handle_open_any(const struct uri *seeds, size_t n, const struct farkv_option
 		    struct farkv **kv_out)
 {
 	uint64_t until = clock_now_ns() + opts->connect_timeout_ms * NS_PER_MS;
-	struct clustermap *map;
+	struct clustermap *map = NULL;
 	struct farkv *kv;
 	int err;
 
 	for (size_t i = 0;; i++) {
 		err = open_one(&seeds[i], opts, share(until, n - i), &map, &kv);
-		if (err == CONNECT_MAP) {
+		if (map) { /* with CONNECT_MAP */
 			err = open_cluster(&seeds[i], map, opts, until, kv_out);
 			free(map);
 			return err;
@@ -280,25 +280,11 @@ static bool may_close(struct farkv *kv)
 	return false;
 }
 
-static void close_router(struct router *r, uint64_t until)
-{
-	for (uint32_t i = 0; i < r->map.n_servers; i++)
-		if (r->member[i])
-			close_handle(r->member[i], until);
-	free(r->items.mem);
-	free(r->bytes.mem);
-	free(r->bits.mem);
-	free(r->order.mem);
-	free(r);
-}
-
-static void close_handle(struct farkv *kv, uint64_t until)
+/* Of a cluster's handle the members are closed. */
+static void close_one(struct farkv *kv, uint64_t until)
 {
 	bool inherited = handle_inherited(kv);
 
-	/* Before the notifier, which watches their descriptors. */
-	if (kv->router)
-		close_router(kv->router, until);
 	if (!inherited)
 		queue_finish(kv);
 	(void)relink_stop(kv, until);
@@ -324,6 +310,26 @@ static void close_handle(struct farkv *kv, uint64_t until)
 	free(kv->ops);
 	free(kv->hints);
 	free(kv);
+}
+
+static void close_router(struct router *r, uint64_t until)
+{
+	for (uint32_t i = 0; i < r->map.n_servers; i++)
+		if (r->member[i])
+			close_one(r->member[i], until);
+	free(r->items.mem);
+	free(r->bytes.mem);
+	free(r->bits.mem);
+	free(r->order.mem);
+	free(r);
+}
+
+static void close_handle(struct farkv *kv, uint64_t until)
+{
+	/* Before the notifier, which watches their descriptors. */
+	if (kv->router)
+		close_router(kv->router, until);
+	close_one(kv, until);
 }
 
 void handle_close(struct farkv *kv)

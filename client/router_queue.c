@@ -95,13 +95,15 @@ int router_poll(struct farkv *kv, struct farkv_completion *completions, size_t m
 		struct farkv *m = r->member[(r->next + i) % n_servers];
 		int taken = farkv_poll(m, completions ? completions + n : NULL, max - n);
 
-		if (taken < 0)
+		if (taken < 0 && n == 0)
 			return taken;
+		if (taken < 0)
+			break; /* after those that are delivered now */
 		n += (size_t)taken;
 		if (taken > 0)
 			snprintf(line, sizeof(line), "%s", err_detail());
 	}
-	r->next = (r->next + 1) % n_servers;
+	r->next = r->next + 1 < n_servers ? r->next + 1 : 0;
 	if (n > 0)
 		err_set(0, "%s", line);
 	if (router_in_flight(kv) > 0)

@@ -133,7 +133,7 @@ static bool is_loopback(const struct sockaddr *at)
 
 static void name_of(int fd, struct listen_at *l)
 {
-	struct sockaddr_storage at;
+	struct sockaddr_storage at = {.ss_family = AF_UNSPEC};
 	socklen_t len = sizeof(at);
 	char host[64] = "?", port[16] = "?";
 
