@@ -55,29 +55,79 @@ static struct region_state state_of(int fd)
 	return st;
 }
 
+/*
+ * A file of the server's own user: another user could change the region at will, or have put the
+ * file there as a trap.
+ */
+static int kind_check(const char *name, int fd)
+{
+	struct stat st;
+
+	if (fstat(fd, &st) < 0)
+		return failed("read", name);
+	if (!S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode))
+		return err_set(FARKV_EINVAL,
+			       "memory-file: %s is not a regular file: remove it, or choose another "
+			       "path", name);
+	if (st.st_uid != geteuid())
+		return err_set(FARKV_EPERM,
+			       "memory-file: %s belongs to another user (uid %lu): run kvserver as "
+			       "that user, remove it, or choose another path",
+			       name, (unsigned long)st.st_uid);
+	return 0;
+}
+
 /* ---- the lock --------------------------------------------------------------------- */
 
 static int in_use(const struct region_file *f)
 {
+	unsigned long pid = state_of(f->fd).pid;
+
+	if (pid == 0)
+		return err_set(FARKV_EREFUSED,
+			       "memory-file: another kvserver is just making %s: try again later, "
+			       "or choose another file", f->path);
 	return err_set(FARKV_EREFUSED,
 		       "memory-file: %s is in use by a kvserver (pid %lu): stop it, take over "
 		       "with --replace, or choose another file",
-		       f->path, (unsigned long)state_of(f->fd).pid);
+		       f->path, pid);
+}
+
+static int still_runs(const struct region_file *f, uint64_t ns)
+{
+	return err_set(FARKV_EREFUSED,
+		       "memory-file: the kvserver of %s (pid %lu) has not ended within %lu s: see "
+		       "its log, or end it by kill -9",
+		       f->path, (unsigned long)state_of(f->fd).pid,
+		       (unsigned long)(ns / NS_PER_SEC));
+}
+
+static int ask_to_end(const struct region_file *f)
+{
+	struct region_state st = state_of(f->fd);
+
+	if (st.pid == 0)
+		return in_use(f);
+	if (proc_start_time((pid_t)st.pid) == st.start_time && kill((pid_t)st.pid, SIGTERM) == 0)
+		return 0;
+	return err_set(FARKV_EREFUSED,
+		       "memory-file: --replace cannot end the kvserver of %s (pid %lu), which runs "
+		       "in another PID namespace or as another user: stop it there",
+		       f->path, (unsigned long)st.pid);
 }
 
 static int lock_replacing(const struct region_file *f)
 {
 	uint64_t until = clock_now_ns() + REPLACE_NS;
-	struct region_state st = state_of(f->fd);
+	int err = ask_to_end(f);
 
-	if (st.pid == 0 || proc_start_time((pid_t)st.pid) != st.start_time ||
-	    kill((pid_t)st.pid, SIGTERM))
-		return in_use(f);
+	if (err)
+		return err;
 	while (flock(f->fd, LOCK_EX | LOCK_NB)) {
 		if (errno != EWOULDBLOCK)
 			return failed("lock", f->path);
 		if (clock_now_ns() >= until)
-			return in_use(f);
+			return still_runs(f, REPLACE_NS);
 		clock_sleep_ns(REPLACE_PAUSE_NS);
 	}
 	return 0;
@@ -121,25 +171,20 @@ static int await_server(const struct region_file *f)
 {
 	struct region_state st = state_of(f->fd);
 
-	if (proc_await_end((pid_t)st.pid, st.start_time, END_MS))
-		return 0;
-	return err_set(FARKV_EREFUSED,
-		       "memory-file: the kvserver of %s (pid %lu) has not ended within %d s",
-		       f->path, (unsigned long)st.pid, END_MS / 1000);
+	return proc_await_end((pid_t)st.pid, st.start_time, END_MS) ? 0 :
+								      still_runs(f, END_MS * NS_PER_MS);
 }
 
 /* Open, lock, and look whether the name still means this file. 1: try again. */
 static int open_locked(struct region_file *f, const char *name, int flags, bool replace)
 {
-	struct stat st;
 	int err;
 
 	f->fd = open(name, flags | O_RDWR | O_CLOEXEC | O_NOCTTY | O_NONBLOCK, 0600);
 	if (f->fd < 0)
 		return errno == ENOENT && !(flags & O_CREAT) ? 1 : failed("open", name);
-	if (fstat(f->fd, &st) < 0 || !S_ISREG(st.st_mode))
-		err = err_set(FARKV_EINVAL, "memory-file: %s is not a regular file", name);
-	else
+	err = kind_check(name, f->fd);
+	if (!err)
 		err = lock(f, replace);
 	if (!err && !is_still(name, f->fd))
 		err = 1;
@@ -204,72 +249,98 @@ void region_file_close(struct region_file *f)
 
 	if (f->fd < 0)
 		return;
-	if (!f->found) {
+	/* PATH.new goes last: until then no other server begins. */
+	if (f->data_made)
+		(void)!truncate(beside(f, ".data", name), 0);
+	if (!f->found)
 		unlink(beside(f, ".new", name));
-		if (access(f->path, F_OK)) /* or it is another's */
-			(void)!truncate(beside(f, ".data", name), 0);
-	}
 	close(f->fd);
 	f->fd = -1;
 }
 
 /* ---- the other files -------------------------------------------------------------- */
 
-int region_file_data(const struct region_file *f, uint64_t bytes, int *fd_out)
+/* Make the file empty and then `bytes` long, unless somebody has another region in it. */
+static int data_make(struct region_file *f, const char *name, int fd, uint64_t bytes)
 {
-	int flags = O_RDWR | O_CLOEXEC | O_NOCTTY | O_NONBLOCK |
-		    (f->found ? 0 : O_CREAT | O_TRUNC);
-	char name[PATH_MAX + 16];
 	struct stat st;
-	int fd = open(beside(f, ".data", name), flags, 0600);
+	uint64_t unit;
+
+	if (flock(fd, LOCK_EX | LOCK_NB) && errno == EWOULDBLOCK)
+		return err_set(FARKV_EREFUSED,
+			       "memory-file: %s is in use, by a server or clients of a region that "
+			       "lost its %s: end them, or remove %s",
+			       name, f->path, name);
+	f->data_made = true;
+	if (ftruncate(fd, 0) || fstat(fd, &st))
+		return failed("empty", name);
+	unit = (uint64_t)st.st_blksize; /* pages of a hugetlbfs are whole */
+	if (ftruncate(fd, (off_t)((bytes + unit - 1) / unit * unit)))
+		return failed("enlarge", name);
+	return 0;
+}
+
+static int data_check(const struct region_file *f, const char *name, int fd, uint64_t bytes)
+{
+	struct stat st;
+
+	if (fstat(fd, &st))
+		return failed("read", name);
+	if ((uint64_t)st.st_size >= bytes)
+		return 0;
+	return err_set(FARKV_EFORMAT,
+		       "memory-file: %s has %llu bytes, and the region of %s needs %llu: it was cut, "
+		       "or belongs to another region",
+		       name, (unsigned long long)st.st_size, f->path, (unsigned long long)bytes);
+}
+
+int region_file_data(struct region_file *f, uint64_t bytes, int *fd_out)
+{
+	char name[PATH_MAX + 16];
+	int err, fd = open(beside(f, ".data", name),
+			   O_RDWR | O_CLOEXEC | O_NOCTTY | O_NONBLOCK | (f->found ? 0 : O_CREAT), 0600);
 
 	if (fd < 0)
 		return failed("open", name);
-	if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) || fchmod(fd, 0600)) {
-		(void)failed("use", name);
-		goto err_close;
-	}
-	/* Pages of a hugetlbfs are whole. */
-	if (!f->found && ftruncate(fd, (off_t)((bytes + (uint64_t)st.st_blksize - 1) /
-					       (uint64_t)st.st_blksize *
-					       (uint64_t)st.st_blksize))) {
-		(void)failed("enlarge", name);
-		goto err_close;
-	}
-	if (f->found && (uint64_t)st.st_size < bytes) {
-		err_set(FARKV_EFORMAT,
-			"memory-file: %s has %llu bytes, and the region of %s needs %llu: it "
-			"was cut, or belongs to another region",
-			name, (unsigned long long)st.st_size, f->path,
-			(unsigned long long)bytes);
+	err = kind_check(name, fd);
+	if (!err)
+		err = f->found ? data_check(f, name, fd, bytes) : data_make(f, name, fd, bytes);
+	if (!err && (fchmod(fd, 0600) || flock(fd, LOCK_SH | LOCK_NB)))
+		err = failed("take", name);
+	if (err) {
 		close(fd);
-		return FARKV_EFORMAT;
+		return err;
 	}
 	*fd_out = fd;
 	return 0;
-
-err_close:
-	close(fd);
-	return FARKV_ESYS;
 }
 
 int region_file_sessions(const struct region_file *f, int *fd_out)
 {
 	char name[PATH_MAX + 16];
+	int err, fd;
 
 	if (mkdir(beside(f, ".sessions", name), 0700) && errno != EEXIST)
 		return failed("make the folder", name);
-	*fd_out = open(name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
-	return *fd_out < 0 ? failed("open the folder", name) : 0;
+	fd = open(name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+	if (fd < 0)
+		return failed("open the folder", name);
+	err = kind_check(name, fd);
+	if (err) {
+		close(fd);
+		return err;
+	}
+	*fd_out = fd;
+	return 0;
 }
 
 int region_file_finish(struct region_file *f)
 {
 	char fresh[PATH_MAX + 16];
 
-	if (f->found || rename(beside(f, ".new", fresh), f->path) == 0) {
-		f->found = true;
-		return 0;
-	}
-	return failed("rename to its place", fresh);
+	if (!f->found && rename(beside(f, ".new", fresh), f->path))
+		return failed("rename to its place", fresh);
+	f->found = true;
+	f->data_made = false;
+	return 0;
 }

@@ -20,26 +20,30 @@
 
 struct region_file {
 	char path[PATH_MAX];
-	int fd;     /* of the meta area, locked */
-	bool found; /* it holds an earlier server's region */
+	int fd;         /* of the meta area, locked */
+	bool found;     /* it holds an earlier server's region */
+	bool data_made; /* PATH.data was emptied for a region that is not finished */
 };
 
 /**
  * Open and lock the meta area at `path`, or an empty one at PATH.new if there is none. With
  * `replace` ask a server that has it to end (SIGTERM), and wait. Then wait for the end of that
  * process (I6). Nothing is changed. 0, FARKV_EREFUSED (in use), FARKV_EFORMAT (not a farkv region,
- * or of another version), FARKV_EINVAL (the path), FARKV_ESYS, each with a detail.
+ * or of another version), FARKV_EINVAL (the path), FARKV_EPERM (another user's file), FARKV_ESYS,
+ * each with a detail.
  */
 int region_file_open(const char *path, bool replace, struct region_file *f_out);
-/** Close, and remove an unfinished one. */
+/** Close, and remove an unfinished one with its data. */
 void region_file_close(struct region_file *f);
 
 /**
- * Open the data area: made, or made empty, unless the region was found. 0, or FARKV_EFORMAT (it is
- * missing or too short), FARKV_ESYS.
+ * Open the data area: made, or made empty, unless the region was found. A lock (flock(2), shared)
+ * stays with the descriptor and with the mappings of it, so that no other region is made in the file
+ * while one of them is left. 0, or FARKV_EREFUSED (in use), FARKV_EFORMAT (too short), FARKV_EINVAL
+ * (not a regular file), FARKV_EPERM, FARKV_ESYS.
  */
-int region_file_data(const struct region_file *f, uint64_t bytes, int *fd_out);
-/** Open the directory of the tethers, and make it if necessary. 0 or FARKV_ESYS. */
+int region_file_data(struct region_file *f, uint64_t bytes, int *fd_out);
+/** Open the directory of the tethers, and make it if necessary. 0, FARKV_EPERM or FARKV_ESYS. */
 int region_file_sessions(const struct region_file *f, int *fd_out);
 
 /** The region is made: let later servers find it. 0 or FARKV_ESYS. */

@@ -319,6 +319,33 @@ START_TEST(foreign_file_is_refused_and_left)
 	rmdir(path);
 	ck_assert_int_eq(mkfifo(path, 0600), 0);
 	REFUSED(FARKV_EINVAL, "not a regular file");
+	unlink(path);
+	unlink(data);
+	ck_assert_int_eq(mkfifo(data, 0600), 0);
+	ck_assert_int_eq(open_file(), 0);
+	ck_assert_int_eq(open_region(), FARKV_EINVAL);
+	ck_assert_msg(strstr(err_detail(), "not a regular file") != NULL, "%s", err_detail());
+}
+END_TEST
+
+START_TEST(file_of_another_user_is_refused)
+{
+	char sessions[100];
+
+	if (geteuid() != 0) {
+		puts("SKIP: only root can give files to another user");
+		return;
+	}
+	snprintf(sessions, sizeof(sessions), "%s.sessions", path);
+	for (unsigned i = 0; i < 3; i++) {
+		const char *name = (const char *[]){path, data, sessions}[i];
+
+		ck_assert_int_eq(chown(name, 1, (gid_t)-1), 0);
+		REFUSED(FARKV_EPERM, "belongs to another user (uid 1)");
+		ck_assert_int_eq(chown(name, 0, (gid_t)-1), 0);
+	}
+	ck_assert_int_eq(adopt(false), 0);
+	close_all();
 }
 END_TEST
 
@@ -371,13 +398,54 @@ START_TEST(file_in_use_is_refused)
 	ck_assert_int_eq(region_file_open(path, false, &other), FARKV_EREFUSED);
 	snprintf(pid, sizeof(pid), "(pid %d)", (int)getpid());
 	ck_assert_msg(strstr(err_detail(), pid) != NULL, "%s", err_detail());
+	/* The number is another process's here: it gets no signal. */
+	region_state(&r)->start_time++;
+	ck_assert_int_eq(region_file_open(path, true, &other), FARKV_EREFUSED);
+	ck_assert_msg(strstr(err_detail(), "--replace cannot end") != NULL, "%s", err_detail());
 	close_all();
 	/* One that is just being made, too. */
 	unlink(path);
 	ck_assert_int_eq(open_file(), 0);
 	ck_assert(!file.found);
-	ck_assert_int_eq(region_file_open(path, false, &other), FARKV_EREFUSED);
+	for (int replace = 0; replace < 2; replace++) {
+		ck_assert_int_eq(region_file_open(path, replace, &other), FARKV_EREFUSED);
+		ck_assert_msg(strstr(err_detail(), "is just making") != NULL, "%s", err_detail());
+	}
 	region_file_close(&file);
+}
+END_TEST
+
+/* Somebody has removed PATH, and the server or its clients still map PATH.data. */
+START_TEST(data_in_use_is_left_alone)
+{
+	struct region_file other;
+	struct region second;
+	struct region_config cfg = {.memory = MEMORY, .index_slots = SUBTABLE_SLOTS,
+				    .max_value = 1u << 20, .max_key = 100, .grace_ns = GRACE,
+				    .sessions = 10, .file = &other};
+	struct stat st;
+
+	ck_assert_int_eq(adopt(false), 0);
+	unlink(path);
+	ck_assert_int_eq(region_file_open(path, false, &other), 0);
+	ck_assert_int_eq(region_create(&cfg, &second), FARKV_EREFUSED);
+	ck_assert_msg(strstr(err_detail(), "is in use, by") != NULL, "%s", err_detail());
+	region_file_close(&other);
+	ck_assert_int_eq(stat(data, &st), 0);
+	ck_assert_int_ge(st.st_size, MEMORY);
+	ck_assert_uint_eq(words_marked(), ITEMS);
+	close_all();
+	/* A server that does not come so far as to make its data leaves the file, too. */
+	ck_assert_int_eq(region_file_open(path, false, &other), 0);
+	cfg.index_slots = UINT64_MAX;
+	ck_assert_int_ne(region_create(&cfg, &second), 0);
+	region_file_close(&other);
+	ck_assert_int_eq(stat(data, &st), 0);
+	ck_assert_int_ge(st.st_size, MEMORY);
+	/* Another one may have it. */
+	ck_assert_int_eq(open_file(), 0);
+	ck_assert_int_eq(open_region(), 0);
+	close_all();
 }
 END_TEST
 
@@ -453,11 +521,13 @@ static Suite *suite(void)
 	tcase_add_test(t, subtable_without_an_entry_waits_for_a_barrier);
 	tcase_add_test(t, publication_that_was_interrupted_is_finished);
 	tcase_add_test(t, foreign_file_is_refused_and_left);
+	tcase_add_test(t, file_of_another_user_is_refused);
 	tcase_add_test(t, other_version_is_refused);
 	tcase_add_test(t, superblock_with_any_bit_flipped_is_refused);
 	tcase_add_test(t, file_that_was_cut_is_refused);
 	tcase_add_test(t, data_of_another_region_is_refused);
 	tcase_add_test(t, file_in_use_is_refused);
+	tcase_add_test(t, data_in_use_is_left_alone);
 	tcase_add_test(t, directory_that_is_damaged_is_refused);
 	tcase_add_test(t, page_map_with_any_bit_flipped_is_refused);
 	tcase_add_test(t, verify_finds_a_damaged_block);
