@@ -199,8 +199,8 @@ int control_new(const struct control_config *cfg, struct region *region,
 		err = adopt_region(region, c->slab, cfg->verify);
 	if (!err)
 		err = modules_init(c);
-	if (!err && region->found && !inherit_sessions(c))
-		err = out_of_memory();
+	if (!err && region->found)
+		err = inherit_sessions(c);
 	if (err) {
 		control_free(c);
 		return err;

@@ -4,11 +4,17 @@
 #include "inherit.h"
 
 #include <dirent.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 
+#include <farkv.h>
+
 #include "common/base/clock.h"
+#include "common/base/err.h"
 #include "common/base/log.h"
 #include "server/memory/step.h"
 
@@ -21,25 +27,32 @@
 /* Clients look for a new server every 20 ms (client/session_recv.c), if they run. */
 #define EXPECT_NS (3 * NS_PER_SEC)
 
-static bool inherit_one(struct control *c, struct session_entry *e)
+static int inherit_one(struct control *c, struct session_entry *e)
 {
 	struct tether *t = tether_new();
+	int errnum;
 
 	if (!t)
-		return false;
+		return err_set(FARKV_ENOMEM, "out of memory");
 	welcome_note_ended(c, e->prefix);
 	t->id = e->prefix;
 	t->pid = (pid_t)e->pid;
 	t->entry = e;
 	t->dir_fd = c->region->sessions_fd;
-	if (tether_open(t)) {
+	errnum = tether_open(t);
+	if (!errnum) {
 		lingering_add(&c->lingering, t);
-		return true;
+		return 0;
 	}
+	tether_free(t);
+	/* Without knowing that the session has ended its blocks must not be used again (I6). */
+	if (errnum != ENOENT)
+		return err_set_errno(FARKV_ESYS, errnum,
+				     "memory-file: cannot open the tether of session %" PRIu32
+				     " (.sessions/%" PRIu32 "; ulimit -n)", e->prefix, e->prefix);
 	/* A session over RDMA has none: its queue pair ended with the server. */
 	roster_clear(e);
-	tether_free(t);
-	return true;
+	return 0;
 }
 
 static bool is_entered(const struct control *c, const char *name)
@@ -53,7 +66,7 @@ static bool is_entered(const struct control *c, const char *name)
 	return false;
 }
 
-/* Of sessions that have ended. */
+/* Remove the tethers of sessions that have ended. */
 static void remove_others(const struct control *c)
 {
 	int fd = dup(c->region->sessions_fd);
@@ -69,23 +82,25 @@ static void remove_others(const struct control *c)
 		close(fd);
 }
 
-bool inherit_sessions(struct control *c)
+int inherit_sessions(struct control *c)
 {
 	struct session_entry *table = region_sessions(c->region);
+	int err;
 
 	for (uint32_t i = 0; i < c->region->sb.session_count; i++) {
 		if (!table[i].prefix)
 			continue;
-		if (!inherit_one(c, &table[i]))
-			return false;
+		err = inherit_one(c, &table[i]);
+		if (err)
+			return err;
 		step_reached(STEP_INHERIT);
 	}
 	remove_others(c);
 	c->inherit_until_ns = clock_now_ns() + EXPECT_NS;
 	sweep_lost(c);
 	barrier_want(c);
-	log_info("memory file: the region is adopted; %u clients of the server before still use it",
+	log_info("memory file: the region is adopted; %u clients of the previous server still use it",
 		 c->lingering.n);
 	step_reached(STEP_INHERITED);
-	return true;
+	return 0;
 }

@@ -60,12 +60,12 @@ int tether_make(struct tether *t)
 	return t->dir_fd < 0 ? make_memfd(t) : make_file(t);
 }
 
-bool tether_open(struct tether *t)
+int tether_open(struct tether *t)
 {
 	char name[16];
 
 	t->fd = openat(t->dir_fd, name_of(t, name), O_RDWR | O_CLOEXEC | O_NOFOLLOW);
-	return t->fd >= 0;
+	return t->fd < 0 ? errno : 0;
 }
 
 void tether_sent(struct tether *t)

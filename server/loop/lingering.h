@@ -50,8 +50,8 @@ struct tether *tether_new(void);
 
 /** Make the file that is sent with WELCOME; `id` and `dir_fd` are set. 0 or an errno. */
 int tether_make(struct tether *t);
-/** Open the file that another server made for session `id` in `dir_fd`. False: there is none. */
-bool tether_open(struct tether *t);
+/** Open the file that another server made for session `id` in `dir_fd`. 0, ENOENT, or another errno. */
+int tether_open(struct tether *t);
 /** WELCOME has been sent, or will not be. */
 void tether_sent(struct tether *t);
 

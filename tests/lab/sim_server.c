@@ -364,10 +364,10 @@ bool tether_is_loose(struct tether *t)
 	return !k->tied || !sim_pid_alive(k->pid);
 }
 
-bool tether_open(struct tether *t)
+int tether_open(struct tether *t)
 {
 	(void)t;
-	return false;
+	return ENOENT;
 }
 
 void tether_sent(struct tether *t)

@@ -106,6 +106,25 @@ wait "$server" 2>/dev/null
 rm "$dir/memo.ready"
 start_server memo -m 8m --memory-file "$file" --verify
 expect 0 kvcli -s "$dir/memo" get key && prints 'value\n'
+# A tether that cannot be opened may be held: its session counts as a client until it can.
+mkfifo "$dir/lines"
+"$KVCLI" -s "$dir/memo" <"$dir/lines" >"$dir/lines.out" &
+holder=$!
+servers="$servers $holder"
+exec 3>"$dir/lines"
+echo ping >&3
+until [ -s "$dir/lines.out" ]; do sleep 0.02; done
+kill -9 "$server"
+wait "$server" 2>/dev/null
+tether=$(ls "$file.sessions")
+mv "$file.sessions/$tether" "$dir/tether"
+ln -s "$tether" "$file.sessions/$tether"
+refused 1 "cannot open the tether of session $tether .*levels of symbolic links" --memory-file "$file"
+mv "$dir/tether" "$file.sessions/$tether"
+rm "$dir/memo.ready"
+start_server memo --memory-file "$file"
+exec 3>&-
+wait "$holder" || fail "a client of two servers: exit status"
 first=$server
 rm "$dir/memo.ready"
 start_server memo --memory-file "$file" --replace
