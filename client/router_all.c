@@ -68,7 +68,8 @@ int router_scan(struct farkv *kv, uint64_t *cursor, size_t max,
 		return err;
 	if (server >= r->map.n_servers)
 		return router_end(kv, err_set(FARKV_EINVAL,
-					      "farkv_scan: the cursor is none of this cluster"));
+					      "farkv_scan: the cursor is none of this cluster: begin "
+					      "with 0"));
 	err = scan_member(r->member[server], &position, max, items_out, n_out);
 	if (err)
 		handle_name_server(r->member[server], err);

@@ -26,7 +26,7 @@ size_t router_in_flight(const struct farkv *kv)
 
 /* ---- submit ---------------------------------------------------------------------------- */
 
-/* The handle takes no more than each of its members; all queues are made before the first request. */
+/* Make all queues before the first request: the handle takes no more than each of its members. */
 static int queues_reserve(const struct router *r)
 {
 	for (uint32_t i = 0; i < r->map.n_servers; i++) {
@@ -44,12 +44,11 @@ static int acceptable(const struct farkv *kv, const struct farkv_request *reqs, 
 	size_t depth = kv->router->member[0]->queue->depth, used = router_in_flight(kv), i = 0;
 	int err = 0;
 
-	for (; i < n && used + i < depth && !err; i++)
-		err = queue_check_request(&reqs[i]);
-	i -= err != 0;
-	if (i > 0 || n == 0 || err)
-		return i > 0 ? (int)i : err;
-	return queue_full(depth);
+	while (i < n && used + i < depth && !(err = queue_check_request(&reqs[i])))
+		i++;
+	if (i > 0 || n == 0)
+		return (int)i;
+	return err ? err : queue_full(depth);
 }
 
 /* Submit those of one server together: they share a doorbell. */

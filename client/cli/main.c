@@ -59,11 +59,13 @@ static int run_with_stdin(struct cli *cli, struct words *w)
 	static char buf[FARKV_KEY_MAX + 3];
 	const struct cli_command *c = run_find(w->v[0]);
 	size_t last = w->n - 1;
+	int code;
 
 	if (c && ends_with(c->args, "VALUE"))
 		return run_command(cli, (int)w->n, w->v);
-	if (read_last(cli, buf, &w->len[last]))
-		return CLI_USAGE;
+	code = read_last(cli, buf, &w->len[last]);
+	if (code)
+		return code;
 	w->v[last] = buf;
 	cli->words = w;
 	return run_command(cli, (int)w->n, w->v);
@@ -78,7 +80,7 @@ static int run_copy(struct cli *base, int argc, char **argv)
 	struct words w;
 	int code;
 
-	/* A command may change its arguments. The one more is that of -x. */
+	/* A command may change its arguments. -x adds one. */
 	argv[argc] = cli.last_stdin ? dash : NULL;
 	argc += cli.last_stdin;
 	if (words_copy(argv, (size_t)argc, &w))
@@ -102,8 +104,6 @@ static int run_repeated(struct cli *cli, int argc, char **argv)
 	uint64_t times = once ? 1 : cli->repeat;
 	int code, worst = CLI_OK;
 
-	if (cli->interval && !cli->repeat && !(c && run_is_one_of("interval", c->options)))
-		return cli_error(cli, CLI_USAGE, "--interval is between the times of --repeat");
 	if (times > 1) {
 		cli->no_stdin = "--repeat would read it again each time";
 		cli->conn->many = true;

@@ -142,14 +142,14 @@ size_t clustermap_print(const struct clustermap *m, char *buf)
 	return print(m, buf); /* complete() has seen that it fits */
 }
 
-/* The map is filled in: what follows from that. NULL, or what is wrong. */
+/* Compute id and counts of a map that is filled in. NULL, or what is wrong. */
 static const char *complete(struct clustermap *m)
 {
 	char buf[CLUSTERMAP_TEXT_MAX + 1];
 	size_t len = print(m, buf);
 
 	if (len > CLUSTERMAP_TEXT_MAX)
-		return "the map is too long: it may have 16000 bytes of text";
+		return "the map is too long: more than 16000 bytes of text";
 	m->id = XXH3_64bits(buf, len);
 	m->id += m->id == 0;
 	for (uint32_t i = 0; i < CLUSTERMAP_PARTITIONS; i++)
@@ -397,6 +397,7 @@ static int random_seed(uint64_t *seed_out)
 		       err_set_errno(FARKV_ESYS, errno, "the system gives no random numbers");
 }
 
+/* Add the servers, and divide the partitions among them. NULL, or what is wrong with the next one. */
 static const char *fill(struct clustermap *m, const char *servers)
 {
 	for (const char *at = servers; *at;) {
@@ -415,7 +416,7 @@ static const char *fill(struct clustermap *m, const char *servers)
 		return "write NAME=ADDRESS,NAME=ADDRESS,...";
 	for (uint32_t i = 0; i < CLUSTERMAP_PARTITIONS; i++)
 		m->owner[i] = (uint8_t)(i * m->n_servers / CLUSTERMAP_PARTITIONS);
-	return complete(m);
+	return NULL;
 }
 
 int clustermap_make(const char *servers, struct clustermap **out)
@@ -431,6 +432,8 @@ int clustermap_make(const char *servers, struct clustermap **out)
 	wrong = err ? NULL : fill(m, servers);
 	if (wrong)
 		err = err_set(FARKV_EINVAL, "server %u: %s", m->n_servers + 1, wrong);
+	else if (!err && (wrong = complete(m)))
+		err = err_set(FARKV_EINVAL, "%s: shorten names or addresses", wrong);
 	if (err) {
 		free(m);
 		return err;

@@ -18,14 +18,14 @@
 static int damaged(const char *what, uint64_t where, uint64_t word)
 {
 	return err_set(FARKV_EFORMAT,
-		       "region: it is damaged: %s (at %" PRIu64 ": 0x%016" PRIx64 ")", what,
-		       where, word);
+		       "region: it is damaged: %s (at %" PRIu64 ": 0x%016" PRIx64
+		       "); remove the memory file, and restore a snapshot", what, where, word);
 }
 
 /* ---- the directory ------------------------------------------------------------------ */
 
-/* The entries of one subtable, from `at` on. Their number; 0 with a detail if they cannot be. */
-static uint64_t entry_check(const struct region *r, uint64_t at, bool *named)
+/* Check the entries of one subtable, from `at` on; *n_out is their number. */
+static int entry_check(const struct region *r, uint64_t at, bool *named, uint64_t *n_out)
 {
 	uint64_t first = r->sb.meta_bytes / PAGE_BYTES, *dir = region_dir(r);
 	uint64_t entry = dir[at], page = entry_page(entry), n;
@@ -33,17 +33,17 @@ static uint64_t entry_check(const struct region *r, uint64_t at, bool *named)
 	if (!fsck_entry_ok(r, entry) ||
 	    heap_map_at(r->heap, page) != page_pack(PAGE_IS_SUBTABLE, 0, 0) ||
 	    named[page - first])
-		return (void)damaged("a directory entry leads to no subtable", at, entry), 0;
+		return damaged("a directory entry leads to no subtable", at, entry);
 	n = UINT64_C(1) << (r->depth - entry_depth(entry));
 	for (uint64_t i = 0; i < n; i++)
 		if (at % n || dir[at + i] != entry)
-			return (void)damaged("directory entries contradict each other", at,
-					     entry), 0;
+			return damaged("directory entries contradict each other", at, entry);
 	named[page - first] = true;
-	return n;
+	*n_out = n;
+	return 0;
 }
 
-/* Pages of subtables that no entry names: replaced ones, and such as were never published. */
+/* Retire pages of subtables that no entry names: they were replaced, or never published. */
 static void retire_others(struct region *r, const bool *named)
 {
 	uint64_t first = r->sb.meta_bytes / PAGE_BYTES;
@@ -62,13 +62,9 @@ static int directory_adopt(struct region *r)
 
 	if (!named)
 		return err_set(FARKV_ENOMEM, "no memory for the books of the region");
-	for (uint64_t at = 0; at < end; at += n) {
-		n = entry_check(r, at, named);
-		if (!n) {
-			err = FARKV_EFORMAT;
-			break;
-		}
-		r->subtables++;
+	for (uint64_t at = 0; !err && at < end; at += n) {
+		err = entry_check(r, at, named, &n);
+		r->subtables += !err;
 	}
 	if (!err)
 		retire_others(r, named);
@@ -95,7 +91,7 @@ static int slots_check(const struct region *r, const struct slab *slab, uint64_t
 	return 0;
 }
 
-/* Everything that a check of the store looks at, the blocks' bytes included. */
+/* Check what a check of the store does, which reads the blocks. */
 static int blocks_verify(const struct region *r, const struct slab *slab, uint64_t entry,
 			 uint64_t hash)
 {

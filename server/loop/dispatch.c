@@ -69,7 +69,7 @@ static bool on_bye(struct session *s, const struct msg *m)
 	return session_reply(s, &r, m->req, NULL);
 }
 
-/* Of a session over RDMA; one over shared memory has its file. */
+/* Take the counts of a session over RDMA; one over shared memory writes them to its tether's page. */
 static bool on_hits(struct session *s, const struct msg *m)
 {
 	for (uint32_t i = 0; i < m->stats.n; i++) {
@@ -99,7 +99,7 @@ static bool dispatch(struct session *s, const struct msg *m)
 		return welcome_on_auth(s, m);
 	if (!s->welcomed)
 		return refuse(s, m, "came before HELLO");
-	/* From BYE on its process counts as having unmapped the region (I6). */
+	/* After BYE its process counts as having unmapped the region (I6). */
 	if (s->left && m->type != MSG_BARRIER_ACK && m->type != MSG_HITS &&
 	    m->type != MSG_SWEEP_ACK && m->type != MSG_SWEEP_CLAIM)
 		return refuse(s, m, "came after BYE");

@@ -24,7 +24,7 @@
 
 #define LONG_MS 60000 /* a deadline that no call should need */
 #define KEYS 40000    /* of a writer: the index doubles some times */
-#define CHECKED 16    /* one of so many writes is read again at once */
+#define CHECKED 16    /* every 16th write is followed by a read of some key */
 
 static char file[128], arm[140];
 static const char *args[] = {"-m", "64m", "--grace-ms", "5", "--memory-file", file, NULL};
@@ -32,7 +32,7 @@ static struct real_server srv;
 
 /* ---- writers ----------------------------------------------------------------------- */
 
-/* Each has keys of its own, so that it knows every value. */
+/* Each writer has keys of its own, so that it knows every value. */
 static struct writer {
 	pthread_t thread;
 	unsigned number;
@@ -48,7 +48,7 @@ static size_t key_of(const struct writer *w, uint32_t i, char key[32])
 	return (size_t)snprintf(key, 32, "%u of %u", i, w->number);
 }
 
-/* Of some sizes, so that segments of some classes come and go. */
+/* Values have several sizes, so that segments of several classes come and go. */
 static size_t value_of(uint32_t v, char *value)
 {
 	static const unsigned more[] = {0, 40, 300, 1500};
@@ -227,7 +227,7 @@ static void expect_killed(int status)
 		      "the server ended with 0x%x", (unsigned)status);
 }
 
-/* Wait until it has ended at its step, while clients begin and die. */
+/* Wait until the server has ended at its step, while clients begin and die. */
 static void await_end(void)
 {
 	int status = 0;
@@ -252,6 +252,7 @@ static void run_to_step(int step)
 	set_step(step, 0);
 	unsetenv("FARKV_STEP_ARM");
 	pid = fork();
+	ck_assert_int_ge(pid, 0);
 	if (pid == 0) {
 		execl(getenv("KVSERVER"), "kvserver", "-q", "-s", srv.path, "-m", "64m",
 		      "--grace-ms", "5", "--memory-file", file, (char *)NULL);
@@ -332,7 +333,7 @@ static pid_t begin_and_end_at(int step, unsigned skip)
 	return stopped;
 }
 
-/* A sweep and a barrier wait for the one that is stopped. */
+/* A sweep and a barrier wait for the client that is stopped. */
 static void go_on_and_check(pid_t stopped)
 {
 	next_server();

@@ -92,6 +92,7 @@ echo x | kvcli -x exists >"$dir/out" && prints 'yes\n'
 echo x | kvcli -x exists n >"$dir/out" && prints 'n\tyes\nx\tyes\n'
 printf 'k\000y' | kvcli --raw -x get >"$dir/out" && [ "$(wc -c <"$dir/out")" -eq 3 ] || fail "-x with a NUL"
 head -c 70000 /dev/zero | expect 64 kvcli -x get && says 'longer than the longest key'
+expect 2 kvcli -x get <"$dir" && says 'cannot read stdin: Is a directory'
 
 # ---- -r and -i
 expect 0 kvcli put n 0
@@ -101,6 +102,7 @@ expect 1 kvcli -r 2 get none && [ "$(wc -l <"$dir/err")" -eq 2 ] || fail "-r: $(
 expect 0 kvcli --key-base64 -r 2 put AP8KCQ== v && expect 0 kvcli --key-base64 get AP8KCQ==
 expect 64 kvcli -r 2 put n - </dev/null && says '- is stdin, and --repeat would read it again'
 expect 64 kvcli -i 1 get n && says 'interval is between the times of --repeat'
+echo 'get -i 1 n' | expect 64 kvcli && says 'line 1: .*interval is between the times of --repeat'
 expect 64 kvcli -r 2 -i soon get n && says "'soon' is no time"
 expect 64 kvcli -r 0 get n && says 'repeat'
 
