@@ -26,7 +26,7 @@ struct client {
 	struct farkv *kv;            /**< of the client's thread */
 	struct event_base *base;     /**< likewise */
 	struct buf *out;             /**< the thread's replies, in order */
-	struct buf *scratch;         /**< the thread's, for one command */
+	struct buf *scratch;         /**< the thread's, for one command; `failed` is false at its begin */
 	struct client *next, **from; /**< in the list */
 	uint64_t id;
 	int fd;

@@ -94,8 +94,10 @@ static void execute(struct client *c, const struct args *a)
 		mc_error(c, "ERROR");
 	else if (t->write && c->read_only)
 		mc_error(c, "CLIENT_ERROR a key of the role ro may not write");
-	else
+	else {
+		c->scratch->failed = false; /* of an earlier command */
 		t->run(c, a);
+	}
 }
 
 size_t mc_step(struct client *c, const char *data, size_t len)

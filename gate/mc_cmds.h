@@ -28,6 +28,12 @@ int mc_fetch(struct client *c, struct slice key, const struct mc_time *touch,
 enum mc_mode { MC_SET, MC_ADD, MC_REPLACE, MC_APPEND, MC_PREPEND, MC_CAS };
 
 /**
+ * True if the request's data block can be stored. False: an error was answered, and the key's value
+ * is deleted if the block is too large and would have replaced it.
+ */
+bool mc_body_ok(struct client *c, struct slice key, enum mc_mode mode);
+
+/**
  * Store the item in the way of `mode`: 0, FARKV_EEXISTS or FARKV_ENOTFOUND where its condition
  * does not hold, FARKV_EVERSION, or another error. Append and prepend keep time and user word,
  * and compare `expected` if it is not 0. `over`: the value is deleted again at once.

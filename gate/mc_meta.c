@@ -283,16 +283,8 @@ void mc_ms(struct client *c, const struct args *a)
 		mc_error(c, "CLIENT_ERROR invalid mode for ms M token");
 		return;
 	}
-	if (c->mc.too_large) {
-		if (mode == MC_SET && farkv_delete(c->kv, m.key.p, m.key.len) == 0)
-			GATE_COUNT(c->counts, deletes, 1);
-		mc_error(c, "SERVER_ERROR object too large for cache");
+	if (!mc_body_ok(c, m.key, mode))
 		return;
-	}
-	if (c->mc.bad_body) {
-		mc_error(c, "CLIENT_ERROR bad data chunk");
-		return;
-	}
 	item = (struct store_item){m.key,	   c->mc.data.p,
 				   c->mc.data.len, m.ttl.over ? 1 : m.ttl.ttl_ms,
 				   (uint32_t)m.user, m.cas};

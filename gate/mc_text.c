@@ -124,17 +124,8 @@ static void store(struct client *c, const struct args *a, enum mc_mode mode)
 		mc_bad_format(c);
 		return;
 	}
-	if (c->mc.too_large) {
-		/* The old value must not stay as if it were the new one. */
-		if (mode == MC_SET && farkv_delete(c->kv, a->v[1].p, a->v[1].len) == 0)
-			GATE_COUNT(c->counts, deletes, 1);
-		mc_error(c, "SERVER_ERROR object too large for cache");
+	if (!mc_body_ok(c, a->v[1], mode))
 		return;
-	}
-	if (c->mc.bad_body) {
-		mc_error(c, "CLIENT_ERROR bad data chunk");
-		return;
-	}
 	item.data = c->mc.data.p;
 	item.len = c->mc.data.len;
 	item.user = (uint32_t)flags;

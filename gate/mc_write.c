@@ -55,10 +55,8 @@ static bool join_decide(struct edit *e, void *arg)
 	buf_add(to, e->old.data, e->old.len);
 	if (!j->front)
 		buf_add(to, j->item->data, j->item->len);
-	if (to->failed) {
-		to->failed = false;
+	if (to->failed)
 		j->err = FARKV_ENOMEM;
-	}
 	e->data = to->p;
 	e->len = to->len;
 	return !j->err;
@@ -74,6 +72,19 @@ static int join(struct client *c, bool front, const struct store_item *item, uin
 		return err ? err : j.err;
 	*version_out = e.version;
 	return 0;
+}
+
+bool mc_body_ok(struct client *c, struct slice key, enum mc_mode mode)
+{
+	if (c->mc.too_large) {
+		/* The old value must not stay as if it were the new one. */
+		if (mode == MC_SET && farkv_delete(c->kv, key.p, key.len) == 0)
+			GATE_COUNT(c->counts, deletes, 1);
+		mc_error(c, "SERVER_ERROR object too large for cache");
+	} else if (c->mc.bad_body) {
+		mc_error(c, "CLIENT_ERROR bad data chunk");
+	}
+	return !c->mc.too_large && !c->mc.bad_body;
 }
 
 int mc_write(struct client *c, enum mc_mode mode, const struct store_item *item, bool over,

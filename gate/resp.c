@@ -51,8 +51,10 @@ static void execute(struct client *c, const struct args *a)
 	else if (c->read_only && t->flags & (RESP_WRITE | RESP_ADMIN))
 		reply_error(c, "NOPERM this user has no permissions to run the '%s' command",
 			    t->name);
-	else
+	else {
+		c->scratch->failed = false; /* of an earlier command */
 		t->run(c, a);
+	}
 }
 
 size_t resp_step(struct client *c, char *data, size_t len)

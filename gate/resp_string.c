@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "common/base/err.h"
 #include "common/base/util.h"
 #include "resp_cmds.h"
 #include "resp_reply.h"
@@ -150,7 +151,7 @@ static bool set_options(struct client *c, const struct args *a, struct set *s)
 	return !(s->absent && s->present);
 }
 
-/* It is valid until the write alone. */
+/* Copy the old value, whose bytes are valid until the write. */
 static void keep_old(const struct edit *e, struct buf *to)
 {
 	to->len = 0;
@@ -163,7 +164,7 @@ static bool set_decide(struct edit *e, void *arg)
 
 	if (s->get)
 		keep_old(e, s->old);
-	if (e->found ? s->absent : s->present)
+	if (s->old->failed || (e->found ? s->absent : s->present))
 		return false;
 	e->data = s->value.p;
 	e->len = s->value.len;
@@ -171,6 +172,11 @@ static bool set_decide(struct edit *e, void *arg)
 	if (!s->keep_ttl)
 		e->ttl_ms = s->timed ? (uint64_t)UTIL_MAX(s->ttl_ms, 1) : 0;
 	return true;
+}
+
+static int no_memory(const struct edit *e)
+{
+	return err_set(FARKV_ENOMEM, "no memory for a value of %zu bytes", e->old.len);
 }
 
 /* A set that has to know the old value. */
@@ -182,7 +188,7 @@ static void set_by_edit(struct client *c, struct set *s)
 	s->old = c->scratch;
 	err = store_edit(c, s->key, set_decide, s, &e);
 	if (err || c->scratch->failed)
-		reply_store_error(c, err ? err : FARKV_ENOMEM);
+		reply_store_error(c, err ? err : no_memory(&e));
 	else if (s->get && e.found)
 		reply_bulk(c, c->scratch->p, c->scratch->len);
 	else if (s->get || (e.found ? s->absent : s->present))
@@ -294,7 +300,6 @@ void resp_mset(struct client *c, const struct args *a)
 
 /* ---- get and change ------------------------------------------------------------------ */
 
-/* The old value stays valid in the handle until the next call, so it is answered first. */
 void resp_getdel(struct client *c, const struct args *a)
 {
 	struct farkv_value v;
@@ -309,7 +314,7 @@ static bool getex_decide(struct edit *e, void *arg)
 	const struct set *s = arg;
 
 	keep_old(e, s->old);
-	if (!e->found || (!s->timed && !e->old.ttl_ms))
+	if (s->old->failed || !e->found || (!s->timed && !e->old.ttl_ms))
 		return false;
 	e->data = e->old.data;
 	e->len = e->old.len;
@@ -344,11 +349,13 @@ void resp_getex(struct client *c, const struct args *a)
 		resp_getdel(c, a);
 		return;
 	}
-	GATE_COUNT(c->counts, gets, 1);
 	s.old = c->scratch;
 	err = store_edit(c, a->v[1], getex_decide, &s, &e);
+	if (!err)
+		err = c->scratch->failed ? no_memory(&e) : e.found ? 0 : FARKV_ENOTFOUND;
+	count_get(c, err);
 	e.old.data = c->scratch->p;
-	reply_got(c, !err && !e.found ? FARKV_ENOTFOUND : err, &e.old);
+	reply_got(c, err, &e.old);
 }
 
 /* A part of the value that is written, at `at` or at its end. */
@@ -399,7 +406,7 @@ static void patch(struct client *c, struct slice key, struct patch *p)
 	if (p->too_large)
 		reply_error(c, "ERR string exceeds maximum allowed size (proto-max-bulk-len)");
 	else if (err || p->failed)
-		reply_store_error(c, err ? err : FARKV_ENOMEM);
+		reply_store_error(c, err ? err : no_memory(&e));
 	else
 		reply_int(c, (int64_t)(e.data ? e.len : e.old.len));
 }

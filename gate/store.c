@@ -97,10 +97,8 @@ int store_take(struct client *c, struct slice key, struct farkv_value *value_out
 	struct edit e;
 	int err = store_edit(c, key, take_decide, c->scratch, &e);
 
-	if (c->scratch->failed) {
-		c->scratch->failed = false;
+	if (c->scratch->failed)
 		err = err_set(FARKV_ENOMEM, "no memory for a value of %zu bytes", e.old.len);
-	}
 	*value_out = e.old;
 	value_out->data = c->scratch->p;
 	return err ? err : e.found ? 0 : FARKV_ENOTFOUND;

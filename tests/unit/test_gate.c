@@ -282,6 +282,57 @@ START_TEST(versions_of_resp_differ_in_nulls_and_maps)
 }
 END_TEST
 
+static bool no_memory;
+
+void *__real_realloc(void *p, size_t n);
+void *__wrap_realloc(void *p, size_t n);
+void *__wrap_realloc(void *p, size_t n)
+{
+	return no_memory ? NULL : __real_realloc(p, n);
+}
+
+/* `request` fails for want of memory for the old value. The value stays, and so do later commands. */
+START_TEST(out_of_memory_for_the_old_value_changes_nothing)
+{
+	static const char *const requests[] = {"GETEX a EX 100", "SET a new GET", "GETDEL a",
+					       "APPEND a more"};
+	static const char says[] = "-ERR ";
+	char line[1100], value[1001], full[1100];
+
+	memset(value, 'v', 1000);
+	value[1000] = '\0';
+	snprintf(line, sizeof(line), "SET a %s", value);
+	snprintf(full, sizeof(full), "$1000\r\n%s", value);
+	resp(line, "+OK");
+	resp("GET a", full);
+	buf_free(&scratch);
+	no_memory = true;
+	snprintf(line, sizeof(line), "%s\r\n", requests[_i]);
+	out.len = 0;
+	(void)resp_step(&client, line, strlen(line));
+	no_memory = false;
+	ck_assert_msg(out.len > 20 && out.len < 300 && !memcmp(out.p, says, strlen(says)) &&
+			      memmem(out.p, out.len, "memory", 6),
+		      "'%s': answered '%.*s'", requests[_i], (int)out.len, out.p);
+	resp("TTL a", ":-1");
+	resp("GET a", full);
+	resp("SET b 1 GET", "$-1");
+	resp("GETEX b PERSIST", "$1\r\n1");
+	resp("SCAN 0 MATCH none COUNT 1000", "*2\r\n$1\r\n0\r\n*0");
+	ck_assert(!out.failed);
+}
+END_TEST
+
+START_TEST(getex_counts_as_a_get)
+{
+	resp("SET a 1", "+OK");
+	resp("GETEX a EX 100", "$1\r\n1");
+	resp("GETEX b EX 100", "$-1");
+	ck_assert_uint_eq(counts.gets, 2);
+	ck_assert_uint_eq(counts.hits, 1);
+}
+END_TEST
+
 START_TEST(the_connection_has_a_name)
 {
 	resp("CLIENT GETNAME", "$-1");
@@ -576,6 +627,8 @@ static Suite *suite(void)
 	tcase_add_test(t, keys_are_listed_and_removed);
 	tcase_add_test(t, what_is_refused_says_so);
 	tcase_add_test(t, versions_of_resp_differ_in_nulls_and_maps);
+	tcase_add_loop_test(t, out_of_memory_for_the_old_value_changes_nothing, 0, 4);
+	tcase_add_test(t, getex_counts_as_a_get);
 	tcase_add_test(t, the_connection_has_a_name);
 	tcase_add_test(t, the_table_is_sorted_and_described);
 	tcase_add_test(t, an_answer_over_the_limit_is_an_error);
