@@ -1,106 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A handle of a cluster of three real servers: keys go to their servers, batches, requests, scans and
- * sums go to all, and a server that is away takes only its own keys with it.
+ * A handle of a cluster: keys go to their servers; batches, requests, scans and sums go to all.
  */
 #include "config.h"
 
 #include <poll.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <farkv.h>
 
 #include "client/handle.h"
 #include "common/base/util.h"
-#include "common/proto/clustermap.h"
-#include "tests/rig/e2e.h"
-#include "tests/rig/real_server.h"
+#include "tests/rig/cluster_rig.h"
 #include "tests/rig/test_main.h"
-
-#define SERVERS 3u
-#define KEYS 600u
-#define TIMEOUT_MS 60000u /* of a busy machine */
-
-static const char *const names[SERVERS] = {"a", "b", "c"};
-static struct real_server srv[SERVERS];
-static char map_path[128];
-static struct clustermap *map;
-static struct farkv *kv;
-
-/* ---- the cluster ---------------------------------------------------------------------------- */
-
-static void map_write(void)
-{
-	char text[CLUSTERMAP_TEXT_MAX + 1];
-	size_t len = clustermap_print(map, text);
-	FILE *f = fopen(map_path, "w");
-
-	ck_assert_ptr_nonnull(f);
-	ck_assert_uint_eq(fwrite(text, 1, len, f), len);
-	ck_assert_int_eq(fclose(f), 0);
-}
-
-static void start_as(unsigned i, const char *name)
-{
-	const char *const args[] = {"-m", "96m", "--cluster-map", map_path, "--node-name", name, NULL};
-
-	real_server_start(&srv[i], args);
-}
-
-static void setup(void)
-{
-	static const char *const plain[] = {"-m", "96m", NULL};
-	char list[3 * 100];
-
-	/* By RDMA a server's address is known when it has served once. */
-	for (unsigned i = 0; i < SERVERS; i++) {
-		real_server_init(&srv[i], plain);
-		(void)real_server_end(&srv[i], SIGTERM);
-	}
-	snprintf(map_path, sizeof(map_path), "%s/map", srv[0].dir);
-	snprintf(list, sizeof(list), "a=%s,b=%s,c=%s", srv[0].path, srv[1].path, srv[2].path);
-	ck_assert_msg(clustermap_make(list, &map) == 0, "%s", farkv_errdetail());
-	map_write();
-	for (unsigned i = 0; i < SERVERS; i++)
-		start_as(i, names[i]);
-	kv = e2e_open(srv[1].path, TIMEOUT_MS);
-}
-
-static void teardown(void)
-{
-	farkv_close(kv);
-	for (unsigned i = 0; i < SERVERS; i++)
-		real_server_fini(&srv[i]);
-	free(map);
-}
-
-/* ---- keys ------------------------------------------------------------------------------------ */
-
-static char keys[KEYS][16];
-
-static size_t key_make(unsigned i)
-{
-	return (size_t)snprintf(keys[i], sizeof(keys[i]), "key%u", i);
-}
-
-static unsigned owner(unsigned i)
-{
-	return clustermap_owner(map, keys[i], strlen(keys[i]));
-}
-
-static void store_all(void)
-{
-	for (unsigned i = 0; i < KEYS; i++) {
-		size_t len = key_make(i);
-
-		ck_assert_int_eq(farkv_put(kv, keys[i], len, keys[i], len), 0);
-	}
-}
 
 static struct farkv *member(unsigned i)
 {
@@ -110,36 +24,27 @@ static struct farkv *member(unsigned i)
 	return s.handle;
 }
 
-static void check_names_server(int err, const char *name)
-{
-	char prefix[32];
-
-	ck_assert_int_eq(err, FARKV_EDISCONNECTED);
-	snprintf(prefix, sizeof(prefix), "server %s: ", name);
-	ck_assert_msg(strstr(farkv_errdetail(), prefix), "%s", farkv_errdetail());
-}
-
 /* ---- calls for one key ------------------------------------------------------------------------ */
 
 START_TEST(put_and_get_go_to_the_server_of_the_key_and_to_no_other)
 {
 	struct farkv_value v;
-	unsigned had[SERVERS] = {0};
+	unsigned had[CLUSTER_SERVERS] = {0};
 
 	store_all();
-	for (unsigned i = 0; i < KEYS; i++) {
+	for (unsigned i = 0; i < CLUSTER_KEYS; i++) {
 		size_t len = strlen(keys[i]);
 
 		had[owner(i)]++;
 		ck_assert_int_eq(farkv_get(kv, keys[i], len, &v), 0);
 		ck_assert_uint_eq(v.len, len);
 		ck_assert_mem_eq(v.data, keys[i], len);
-		for (unsigned s = 0; s < SERVERS; s++)
+		for (unsigned s = 0; s < CLUSTER_SERVERS; s++)
 			ck_assert_int_eq(farkv_exists(member(s), keys[i], len),
 					 s == owner(i) ? 0 : FARKV_ENOTFOUND);
 	}
-	for (unsigned s = 0; s < SERVERS; s++)
-		ck_assert_uint_gt(had[s], KEYS / 6);
+	for (unsigned s = 0; s < CLUSTER_SERVERS; s++)
+		ck_assert_uint_gt(had[s], CLUSTER_KEYS / 6);
 }
 END_TEST
 
@@ -269,14 +174,14 @@ END_TEST
 
 START_TEST(batches_over_all_servers_give_each_item_its_own_result)
 {
-	static struct farkv_get_into_item into[KEYS];
-	static struct farkv_key ask[KEYS];
-	static char buf[KEYS][16];
-	uint8_t bitmap[KEYS / 8];
+	static struct farkv_get_into_item into[CLUSTER_KEYS];
+	static struct farkv_key ask[CLUSTER_KEYS];
+	static char buf[CLUSTER_KEYS][16];
+	uint8_t bitmap[CLUSTER_KEYS / 8];
 	size_t prefix;
 
 	store_all();
-	for (unsigned i = 0; i < KEYS; i++) {
+	for (unsigned i = 0; i < CLUSTER_KEYS; i++) {
 		size_t len = strlen(keys[i]);
 
 		if (i >= 500)
@@ -284,21 +189,21 @@ START_TEST(batches_over_all_servers_give_each_item_its_own_result)
 		into[i] = (struct farkv_get_into_item){keys[i], len, buf[i], i == 77 ? 2 : 16, 0, 0, 1};
 		ask[i] = (struct farkv_key){keys[i], len};
 	}
-	ck_assert_int_eq(farkv_mget_into(kv, into, KEYS), FARKV_ETOOSMALL);
+	ck_assert_int_eq(farkv_mget_into(kv, into, CLUSTER_KEYS), FARKV_ETOOSMALL);
 	ck_assert_msg(strstr(farkv_errdetail(), "item 78 of 600: the value has 5 bytes"), "%s",
 		      farkv_errdetail());
-	for (unsigned i = 0; i < KEYS; i++) {
+	for (unsigned i = 0; i < CLUSTER_KEYS; i++) {
 		ck_assert_int_eq(into[i].result, i >= 500 ? FARKV_ENOTFOUND :
 						 i == 77  ? FARKV_ETOOSMALL : 0);
 		if (i < 500 && i != 77)
 			ck_assert_mem_eq(buf[i], keys[i], into[i].len);
 	}
-	ck_assert_int_eq(farkv_mexists(kv, ask, KEYS, bitmap, &prefix), 0);
+	ck_assert_int_eq(farkv_mexists(kv, ask, CLUSTER_KEYS, bitmap, &prefix), 0);
 	ck_assert_uint_eq(prefix, 500);
-	for (unsigned i = 0; i < KEYS; i++)
+	for (unsigned i = 0; i < CLUSTER_KEYS; i++)
 		ck_assert_int_eq(bitmap[i / 8] >> i % 8 & 1, i < 500);
 	ask[123].key_len = 0;
-	ck_assert_int_eq(farkv_mexists(kv, ask, KEYS, NULL, &prefix), FARKV_EINVAL);
+	ck_assert_int_eq(farkv_mexists(kv, ask, CLUSTER_KEYS, NULL, &prefix), FARKV_EINVAL);
 	ck_assert_msg(strstr(farkv_errdetail(), "item 124 of 600: "), "%s", farkv_errdetail());
 	ck_assert_uint_eq(prefix, 123);
 }
@@ -319,8 +224,8 @@ START_TEST(a_batch_reports_its_first_failure_whichever_server_it_is_of)
 
 	for (unsigned i = 0; i < 20; i++)
 		get[i] = (struct farkv_get_item){.key = keys[i], .key_len = key_make(i)};
-	for (unsigned last = 0; last < SERVERS; last++) {
-		refused_key(long_key[0], (last + 1) % SERVERS);
+	for (unsigned last = 0; last < CLUSTER_SERVERS; last++) {
+		refused_key(long_key[0], (last + 1) % CLUSTER_SERVERS);
 		refused_key(long_key[1], last);
 		get[7].key = long_key[0];
 		get[12].key = long_key[1];
@@ -334,16 +239,16 @@ END_TEST
 
 START_TEST(mput_of_one_key_twice_leaves_the_later_value)
 {
-	static struct farkv_put_item put[KEYS];
+	static struct farkv_put_item put[CLUSTER_KEYS];
 	struct farkv_value v;
 
-	for (unsigned i = 0; i < KEYS; i++) {
+	for (unsigned i = 0; i < CLUSTER_KEYS; i++) {
 		key_make(i);
 		put[i] = (struct farkv_put_item){keys[i / 2 * 2], strlen(keys[i / 2 * 2]),
 						 i % 2 ? "later" : "first", 5, 1};
 	}
-	ck_assert_int_eq(farkv_mput(kv, put, KEYS), 0);
-	for (unsigned i = 0; i < KEYS; i += 2) {
+	ck_assert_int_eq(farkv_mput(kv, put, CLUSTER_KEYS), 0);
+	for (unsigned i = 0; i < CLUSTER_KEYS; i += 2) {
 		ck_assert_int_eq(put[i].result, 0);
 		ck_assert_int_eq(farkv_get(kv, keys[i], strlen(keys[i]), &v), 0);
 		ck_assert_mem_eq(v.data, "later", 5);
@@ -353,19 +258,11 @@ END_TEST
 
 /* ---- requests ---------------------------------------------------------------------------------- */
 
-static void requests_make(struct farkv_request *reqs, unsigned n, enum farkv_request_kind kind)
-{
-	for (unsigned i = 0; i < n; i++)
-		reqs[i] = (struct farkv_request){.tag = i, .kind = kind, .key = keys[i],
-						 .key_len = key_make(i), .value = keys[i],
-						 .value_len = strlen(keys[i])};
-}
-
 /* Take `n` completions, each tag from 0 on once, by `take`. */
 static void complete(unsigned n, int (*take)(struct farkv_completion *c, size_t max))
 {
 	struct farkv_completion c[50];
-	bool seen[KEYS] = {false};
+	bool seen[CLUSTER_KEYS] = {false};
 
 	for (unsigned left = n; left > 0;) {
 		int got = take(c, 50);
@@ -390,7 +287,7 @@ static int by_poll(struct farkv_completion *c, size_t max)
 
 static int by_wait(struct farkv_completion *c, size_t max)
 {
-	return farkv_wait(kv, c, max, TIMEOUT_MS);
+	return farkv_wait(kv, c, max, CLUSTER_TIMEOUT_MS);
 }
 
 static int by_event(struct farkv_completion *c, size_t max)
@@ -399,13 +296,13 @@ static int by_event(struct farkv_completion *c, size_t max)
 	int n = farkv_poll(kv, c, max);
 
 	if (n == 0)
-		ck_assert_int_eq(poll(&p, 1, TIMEOUT_MS), 1);
+		ck_assert_int_eq(poll(&p, 1, CLUSTER_TIMEOUT_MS), 1);
 	return n;
 }
 
 START_TEST(requests_for_all_servers_are_as_many_as_one_handle_takes)
 {
-	static struct farkv_request reqs[KEYS];
+	static struct farkv_request reqs[CLUSTER_KEYS];
 
 	requests_make(reqs, 300, FARKV_REQUEST_PUT);
 	ck_assert_int_eq(farkv_submit(kv, reqs, 300), 128);
@@ -423,7 +320,7 @@ END_TEST
 
 START_TEST(event_fd_is_readable_while_a_server_has_something)
 {
-	static struct farkv_request reqs[KEYS];
+	static struct farkv_request reqs[CLUSTER_KEYS];
 	struct pollfd p = {.fd = farkv_event_fd(kv), .events = POLLIN};
 
 	ck_assert_int_ge(p.fd, 0);
@@ -440,8 +337,8 @@ END_TEST
 
 START_TEST(a_call_completes_the_requests_of_all_servers)
 {
-	static struct farkv_request reqs[KEYS];
-	struct farkv *other = e2e_open(srv[2].path, TIMEOUT_MS);
+	static struct farkv_request reqs[CLUSTER_KEYS];
+	struct farkv *other = e2e_open(srv[2].path, CLUSTER_TIMEOUT_MS);
 	struct farkv_value v;
 
 	requests_make(reqs, 100, FARKV_REQUEST_PUT);
@@ -459,8 +356,8 @@ END_TEST
 /* Each call by another handle in turn: the cursor is all that a scan needs. */
 static void scan_all(size_t max)
 {
-	struct farkv *h[2] = {kv, e2e_open(srv[0].path, TIMEOUT_MS)};
-	unsigned seen[KEYS] = {0}, turn = 0;
+	struct farkv *h[2] = {kv, e2e_open(srv[0].path, CLUSTER_TIMEOUT_MS)};
+	unsigned seen[CLUSTER_KEYS] = {0}, turn = 0;
 	uint64_t cursor = 0;
 
 	do {
@@ -472,7 +369,7 @@ static void scan_all(size_t max)
 		for (size_t i = 0; i < n; i++)
 			seen[atoi(strndupa((const char *)items[i].key + 3, items[i].key_len - 3))]++;
 	} while (cursor);
-	for (unsigned i = 0; i < KEYS; i++)
+	for (unsigned i = 0; i < CLUSTER_KEYS; i++)
 		ck_assert_uint_eq(seen[i], 1);
 	farkv_close(h[1]);
 }
@@ -488,8 +385,8 @@ START_TEST(scan_lists_the_keys_of_all_servers_once)
 	scan_all(FARKV_SCAN_MIN);
 	ck_assert_int_eq(farkv_scan(kv, &cursor, SIZE_MAX, &items, &n), FARKV_EINVAL);
 	ck_assert_int_eq(farkv_clear(kv, &deleted), 0);
-	ck_assert_uint_eq(deleted, KEYS);
-	for (unsigned i = 0; i < KEYS; i++)
+	ck_assert_uint_eq(deleted, CLUSTER_KEYS);
+	for (unsigned i = 0; i < CLUSTER_KEYS; i++)
 		ck_assert_int_eq(farkv_exists(kv, keys[i], strlen(keys[i])), FARKV_ENOTFOUND);
 }
 END_TEST
@@ -570,9 +467,9 @@ START_TEST(figures_are_sums_over_the_servers)
 
 	store_all();
 	ck_assert_int_eq(farkv_stats(kv, &all), 0);
-	for (unsigned i = 0; i < SERVERS; i++) {
+	for (unsigned i = 0; i < CLUSTER_SERVERS; i++) {
 		ck_assert_int_eq(farkv_server(kv, i, &s), 0);
-		ck_assert_str_eq(s.name, names[i]);
+		ck_assert_str_eq(s.name, server_names[i]);
 		ck_assert_str_eq(s.address, srv[i].path);
 		ck_assert_uint_eq(s.epoch, 1);
 		partitions += s.partitions;
@@ -582,13 +479,13 @@ START_TEST(figures_are_sums_over_the_servers)
 	}
 	ck_assert_uint_eq(partitions, 4096);
 	ck_assert_uint_eq(all.region_bytes, region);
-	ck_assert_uint_eq(all.sets, KEYS);
-	ck_assert_uint_eq(items, KEYS);
+	ck_assert_uint_eq(all.sets, CLUSTER_KEYS);
+	ck_assert_uint_eq(items, CLUSTER_KEYS);
 	ck_assert_uint_eq(all.max_key, 65535);
 	ck_assert_uint_eq(all.grace_ns, 100000000);
-	ck_assert_int_eq(farkv_server(kv, SERVERS, &s), FARKV_ENOTFOUND);
+	ck_assert_int_eq(farkv_server(kv, CLUSTER_SERVERS, &s), FARKV_ENOTFOUND);
 	ck_assert_int_eq(farkv_fsck(kv, &f), 0);
-	ck_assert_uint_eq(f.items, KEYS);
+	ck_assert_uint_eq(f.items, CLUSTER_KEYS);
 	ck_assert_int_eq(farkv_ping(kv, &rtt), 0);
 	ck_assert_uint_gt(rtt, 0);
 }
@@ -617,14 +514,14 @@ START_TEST(sizes_of_blocks_are_sums_and_sessions_each_servers)
 	uint64_t sum = 0;
 
 	store_all();
-	for (unsigned i = 0; i < SERVERS; i++) {
+	for (unsigned i = 0; i < CLUSTER_SERVERS; i++) {
 		ck_assert_int_eq(farkv_server(kv, i, &s), 0);
 		sum += blocks_out(s.handle);
 		c.session = 0;
 		ck_assert_int_eq(farkv_client_next(s.handle, &c), 0);
 		ck_assert_uint_gt(c.session, 0);
 	}
-	ck_assert_uint_ge(sum, KEYS);
+	ck_assert_uint_ge(sum, CLUSTER_KEYS);
 	ck_assert_uint_eq(blocks_out(kv), sum);
 	c.session = 0;
 	ck_assert_int_eq(farkv_client_next(kv, &c), FARKV_ENOTSUP);
@@ -657,217 +554,6 @@ START_TEST(buffers_are_for_values_of_all_servers)
 }
 END_TEST
 
-/* ---- addresses, maps ------------------------------------------------------------------ */
-
-START_TEST(open_takes_any_server_that_answers)
-{
-	char list[400];
-	struct farkv *h = NULL;
-
-	snprintf(list, sizeof(list), "shm:///nobody/here,%s%s", srv[2].path[0] == '/' ? "shm://" : "",
-		 srv[2].path);
-	h = e2e_open(list, TIMEOUT_MS);
-	ck_assert_int_eq(farkv_put(h, "k", 1, "v", 1), 0);
-	farkv_close(h);
-	ck_assert_int_eq(farkv_exists(kv, "k", 1), 0);
-	ck_assert_int_eq(farkv_open("shm:///nobody/a,shm:///nobody/b", NULL, &h), FARKV_EUNREACHABLE);
-}
-END_TEST
-
-START_TEST(open_several_servers_that_are_no_cluster_is_refused)
-{
-	struct real_server plain;
-	struct farkv *h = NULL;
-	struct farkv_server s = {.size = sizeof(s)};
-	char list[400];
-
-	real_server_init(&plain, (const char *const[]){"-m", "16m", NULL});
-	snprintf(list, sizeof(list), "%s%s,shm:///nobody/b", plain.path[0] == '/' ? "shm://" : "",
-		 plain.path);
-	ck_assert_int_eq(farkv_open(list, NULL, &h), FARKV_EURI);
-	h = e2e_open(plain.path, TIMEOUT_MS);
-	ck_assert_int_eq(farkv_server(h, 0, &s), 0);
-	ck_assert_str_eq(s.name, "");
-	ck_assert_uint_eq(s.epoch, 0);
-	ck_assert_ptr_eq(s.handle, h);
-	ck_assert_int_eq(farkv_server(h, 1, &s), FARKV_ENOTFOUND);
-	farkv_close(h);
-	real_server_fini(&plain);
-}
-END_TEST
-
-/* The key of a server: the first that it has. */
-static const char *key_of(unsigned server)
-{
-	for (unsigned i = 0;; i++) {
-		key_make(i);
-		if (owner(i) == server)
-			return keys[i];
-	}
-}
-
-START_TEST(a_server_with_another_map_or_name_refuses_the_client)
-{
-	const char *b = key_of(1);
-	struct farkv_value v;
-
-	(void)real_server_end(&srv[1], SIGTERM);
-	start_as(1, "c");
-	while (farkv_get(kv, b, strlen(b), &v) != FARKV_EDISCONNECTED ||
-	       !strstr(farkv_errdetail(), "cannot reconnect"))
-		;
-	check_names_server(FARKV_EDISCONNECTED, "b");
-	if (!real_server_is_remote()) /* a peer that proved no key is told no reason */
-		ck_assert_msg(strstr(farkv_errdetail(), "this is server c, not b"), "%s",
-			      farkv_errdetail());
-	(void)real_server_end(&srv[1], SIGTERM);
-	map->epoch = 2;
-	map_write();
-	start_as(1, "b");
-	while (!strstr(farkv_errdetail(), "another map, of epoch 2"))
-		check_names_server(farkv_get(kv, b, strlen(b), &v), "b");
-	ck_assert_int_eq(farkv_exists(kv, key_of(0), strlen(key_of(0))), FARKV_ENOTFOUND);
-}
-END_TEST
-
-/* ---- a server is away ----------------------------------------------------------------- */
-
-static void check_others_go_on(void)
-{
-	for (unsigned i = 0; i < KEYS; i++) {
-		struct farkv_value v;
-		int err = farkv_get(kv, keys[i], strlen(keys[i]), &v);
-
-		if (owner(i) == 1)
-			check_names_server(err, "b");
-		else
-			ck_assert_int_eq(err, 0);
-	}
-}
-
-static void check_batch_of_others(void)
-{
-	static struct farkv_get_item get[KEYS];
-	unsigned first = 0;
-	char says[64];
-
-	for (unsigned i = 0; i < KEYS; i++)
-		get[i] = (struct farkv_get_item){.key = keys[i], .key_len = strlen(keys[i])};
-	while (owner(first) != 1)
-		first++;
-	check_names_server(farkv_mget(kv, get, KEYS), "b");
-	snprintf(says, sizeof(says), "item %u of %u: server b: ", first + 1, KEYS);
-	ck_assert_msg(strstr(farkv_errdetail(), says), "%s", farkv_errdetail());
-	for (unsigned i = 0; i < KEYS; i++)
-		ck_assert_int_eq(get[i].result == 0, owner(i) != 1);
-}
-
-static void check_requests_of_others(void)
-{
-	static struct farkv_request reqs[KEYS];
-	struct farkv_completion c[100];
-
-	requests_make(reqs, 100, FARKV_REQUEST_GET);
-	ck_assert_int_eq(farkv_submit(kv, reqs, 100), 100);
-	for (unsigned left = 100; left > 0;) {
-		int n = farkv_wait(kv, c, 100, TIMEOUT_MS);
-
-		ck_assert_int_gt(n, 0);
-		for (int i = 0; i < n; i++) {
-			if (owner((unsigned)c[i].tag) != 1) {
-				ck_assert_int_eq(c[i].result, 0);
-				continue;
-			}
-			ck_assert_int_eq(c[i].result, FARKV_EDISCONNECTED);
-			ck_assert_msg(strstr(c[i].detail, "server b: "), "%s", c[i].detail);
-		}
-		left -= (unsigned)n;
-	}
-}
-
-START_TEST(a_server_that_is_killed_takes_only_its_keys_with_it)
-{
-	uint64_t cursor = 0, deleted;
-	const struct farkv_scan_item *items;
-	struct farkv_value v;
-	struct farkv *h;
-	const char *b;
-	size_t n;
-	int err;
-
-	store_all();
-	b = key_of(1);
-	(void)real_server_end(&srv[1], SIGKILL);
-	while (farkv_get(kv, b, strlen(b), &v) == 0)
-		; /* until the control thread has seen it */
-	check_others_go_on();
-	check_batch_of_others();
-	check_requests_of_others();
-	while (!(err = farkv_scan(kv, &cursor, SIZE_MAX, &items, &n)) && cursor)
-		;
-	check_names_server(err, "b");
-	check_names_server(farkv_stats(kv, &(struct farkv_stats){.size = sizeof(struct farkv_stats)}),
-			   "b");
-	h = e2e_open(srv[0].path, TIMEOUT_MS);
-	b = key_of(1);
-	check_names_server(farkv_get(h, b, strlen(b), &v), "b");
-	/* The others' keys are gone; the first failure is told. */
-	check_names_server(farkv_clear(h, &deleted), "b");
-	start_as(1, "b");
-	while ((err = farkv_get(kv, b, strlen(b), &v)) == FARKV_EDISCONNECTED)
-		;
-	ck_assert_int_eq(err, FARKV_ENOTFOUND);
-	while ((err = farkv_put(h, b, strlen(b), "new", 3)) == FARKV_EDISCONNECTED)
-		;
-	ck_assert_int_eq(err, 0);
-	ck_assert_int_eq(farkv_get(kv, b, strlen(b), &v), 0);
-	farkv_close(h);
-}
-END_TEST
-
-START_TEST(open_needs_one_server_of_the_map)
-{
-	struct farkv *h;
-	struct farkv_value v;
-	const char *a = key_of(0);
-
-	ck_assert_int_eq(farkv_put(kv, a, strlen(a), "v", 1), 0);
-	(void)real_server_end(&srv[1], SIGKILL);
-	(void)real_server_end(&srv[2], SIGKILL);
-	h = e2e_open(srv[0].path, TIMEOUT_MS);
-	ck_assert_int_eq(farkv_get(h, a, strlen(a), &v), 0);
-	farkv_close(h);
-}
-END_TEST
-
-START_TEST(fork_a_child_cannot_use_the_handle)
-{
-	int status;
-	pid_t pid;
-
-	ck_assert_int_ge(farkv_event_fd(kv), 0);
-	pid = fork();
-	ck_assert_int_ge(pid, 0);
-	if (pid == 0) {
-		struct pollfd p = {.fd = farkv_event_fd(kv), .events = POLLIN};
-		struct farkv_get_item it = {.key = "k", .key_len = 1};
-		struct farkv_value v;
-		int wrong = 0;
-
-		wrong += farkv_get(kv, "k", 1, &v) != FARKV_EDISCONNECTED;
-		wrong += farkv_mget(kv, &it, 1) != FARKV_EDISCONNECTED;
-		wrong += farkv_clear(kv, NULL) != FARKV_EDISCONNECTED;
-		wrong += p.fd != FARKV_EDISCONNECTED;
-		wrong += farkv_in_flight(kv) != 0;
-		farkv_close(kv);
-		_exit(wrong);
-	}
-	ck_assert_int_eq(waitpid(pid, &status, 0), pid);
-	ck_assert_int_eq(status, 0);
-	ck_assert_int_eq(farkv_put(kv, "k", 1, "v", 1), 0);
-}
-END_TEST
-
 static void add_what_knows_a_transport(TCase *t)
 {
 	tcase_add_test(t, put_and_get_go_to_the_server_of_the_key_and_to_no_other);
@@ -876,7 +562,6 @@ static void add_what_knows_a_transport(TCase *t)
 	tcase_add_test(t, event_fd_is_readable_while_a_server_has_something);
 	tcase_add_test(t, scan_lists_the_keys_of_all_servers_once);
 	tcase_add_test(t, buffers_are_for_values_of_all_servers);
-	tcase_add_test(t, a_server_that_is_killed_takes_only_its_keys_with_it);
 }
 
 static void add_others(TCase *t)
@@ -891,11 +576,6 @@ static void add_others(TCase *t)
 	tcase_add_test(t, scan_cuts_between_no_keys_that_share_a_position);
 	tcase_add_test(t, figures_are_sums_over_the_servers);
 	tcase_add_test(t, sizes_of_blocks_are_sums_and_sessions_each_servers);
-	tcase_add_test(t, open_takes_any_server_that_answers);
-	tcase_add_test(t, open_several_servers_that_are_no_cluster_is_refused);
-	tcase_add_test(t, a_server_with_another_map_or_name_refuses_the_client);
-	tcase_add_test(t, open_needs_one_server_of_the_map);
-	tcase_add_test(t, fork_a_child_cannot_use_the_handle);
 }
 
 static Suite *suite(void)
@@ -904,7 +584,7 @@ static Suite *suite(void)
 	TCase *t = tcase_create("cluster");
 
 	real_server_require();
-	tcase_add_checked_fixture(t, setup, teardown);
+	tcase_add_checked_fixture(t, cluster_setup, cluster_teardown);
 	tcase_set_timeout(t, 600);
 	add_what_knows_a_transport(t);
 	if (!real_server_skips("other cases", "each starts six servers"))
