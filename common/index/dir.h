@@ -23,7 +23,7 @@ int dir_refill(struct index *ix, uint64_t deadline_ns);
 int dir_run_chains(struct index *ix, struct xport_chain *c, unsigned n,
 		   uint64_t deadline_ns);
 
-/** A directory entry as it was used. */
+/** A directory entry that an operation used. */
 struct dir_place {
 	uint64_t dirword; /* D, ... */
 	uint64_t index;   /* ... the index in its array, ... */

@@ -122,7 +122,7 @@ bool core_note_due(struct control *c);
  * later. */
 bool core_tell_dropped(struct control *c, uint64_t now);
 
-/** True while the clients of the server before can be expected to come to this one soon. */
+/** True while the clients of the region's previous server can be expected to come soon. */
 static inline bool core_expects_clients(const struct control *c)
 {
 	return c->inherit_until_ns && clock_now_ns() < c->inherit_until_ns;
