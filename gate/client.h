@@ -24,7 +24,7 @@ struct client {
 	struct gate *gate;
 	struct gate_counts *counts;  /**< of the client's thread */
 	struct farkv *kv;            /**< of the client's thread */
-	struct event_base *base;     /**< likewise */
+	struct event *flush;         /**< likewise: a flush_all with a delay; mc_flush_late() */
 	struct buf *out;             /**< the thread's replies, in order */
 	struct buf *scratch;         /**< the thread's, for one command; `failed` is false at its begin */
 	struct client *next, **from; /**< in the list */

@@ -282,7 +282,7 @@ bool conn_open(struct conn_home *h, int fd, enum client_speaks speaks)
 	c->gate = h->gate;
 	c->counts = h->counts;
 	c->kv = h->kv;
-	c->base = h->base;
+	c->flush = h->flush;
 	c->out = &h->out;
 	c->scratch = &h->scratch;
 	c->fd = fd;

@@ -11,6 +11,7 @@ struct conn_home {
 	struct gate_counts *counts;
 	struct farkv *kv;
 	struct event_base *base;
+	struct event *flush;     /* as in struct client */
 	struct buf out, scratch; /* replies of a batch; one command's */
 	char *in;                /* of CONN_READ_BYTES */
 	struct conn *first;

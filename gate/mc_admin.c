@@ -143,9 +143,9 @@ void mc_stats(struct client *c, const struct args *a)
 		mc_line(c, "END");
 }
 
-static void flush_late(evutil_socket_t fd, short what, void *arg)
+void mc_flush_late(int fd, short what, void *kv)
 {
-	int err = farkv_clear(arg, NULL);
+	int err = farkv_clear(kv, NULL);
 
 	(void)fd;
 	(void)what;
@@ -153,12 +153,12 @@ static void flush_late(evutil_socket_t fd, short what, void *arg)
 		log_warn("flush_all with a delay: %s", farkv_errdetail());
 }
 
-/* Later, by the thread's own loop. False if it cannot be planned. */
+/* Later, by the thread's own loop, in place of one that is planned. False if it cannot be planned. */
 static bool flush_in(struct client *c, uint64_t seconds)
 {
 	struct timeval tv = {.tv_sec = (time_t)seconds};
 
-	return event_base_once(c->base, -1, EV_TIMEOUT, flush_late, c->kv, &tv) == 0;
+	return event_add(c->flush, &tv) == 0;
 }
 
 void mc_flush_all(struct client *c, const struct args *a)

@@ -15,6 +15,8 @@ mc_handler mc_get, mc_gets, mc_gat, mc_gats, mc_set, mc_add, mc_replace, mc_appe
 mc_handler mc_mg, mc_ms, mc_md, mc_ma, mc_mn, mc_me;
 /* mc_admin.c */
 mc_handler mc_stats, mc_flush_all, mc_version, mc_verbosity, mc_quit;
+/** Called by the event `flush` of a thread, whose handle is `kv`: remove all keys. */
+void mc_flush_late(int fd, short what, void *kv);
 
 /* ---- mc_write.c: text and meta commands alike */
 

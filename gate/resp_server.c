@@ -265,9 +265,10 @@ static const char *config_set_one(struct gate *g, struct slice name, struct slic
 	if (parameters[k].what != MAXCLIENTS && parameters[k].what != TIMEOUT)
 		return "can't set immutable config";
 	most = parameters[k].what == MAXCLIENTS ? g->cfg.max_clients : TIMEOUT_MAX;
-	if (!slice_u64(value, &n) || n > most)
+	/* With 0 nobody could set it back. */
+	if (!slice_u64(value, &n) || n > most || (parameters[k].what == MAXCLIENTS && !n))
 		return parameters[k].what == MAXCLIENTS ?
-			       "argument must be between 0 and the value at the start" :
+			       "argument must be between 1 and the value at the start" :
 			       "argument must be between 0 and 31536000";
 	if (!check && parameters[k].what == MAXCLIENTS)
 		atom_store_relaxed(&g->max_clients, n);

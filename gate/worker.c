@@ -13,6 +13,7 @@
 #include "common/base/err.h"
 #include "common/base/thread.h"
 #include "conn.h"
+#include "mc_cmds.h"
 
 /* A connection on its way to the thread: one write(2) of a pipe, which is not split. */
 struct given {
@@ -66,6 +67,8 @@ static void worker_free(struct worker *w)
 		event_free(w->arrival);
 	if (w->tick)
 		event_free(w->tick);
+	if (w->home.flush)
+		event_free(w->home.flush);
 	if (w->home.base)
 		event_base_free(w->home.base);
 	for (unsigned i = 0; i < 2; i++)
@@ -89,7 +92,8 @@ static int set_up(struct worker *w)
 		return err_set(FARKV_ENOMEM, "no memory for a thread");
 	w->arrival = event_new(w->home.base, w->pipe[0], EV_READ | EV_PERSIST, on_arrival, w);
 	w->tick = event_new(w->home.base, -1, EV_PERSIST, on_tick, w);
-	if (!w->arrival || !w->tick || event_add(w->arrival, NULL) || event_add(w->tick, &second))
+	w->home.flush = event_new(w->home.base, -1, 0, mc_flush_late, w->home.kv);
+	if (!w->arrival || !w->tick || !w->home.flush || event_add(w->arrival, NULL) || event_add(w->tick, &second))
 		return err_set(FARKV_ENOMEM, "no memory for a thread's events");
 	return 0;
 }

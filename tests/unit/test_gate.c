@@ -6,7 +6,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <event2/event.h>
+
 #include "gate/mc.h"
+#include "gate/mc_cmds.h"
 #include "gate/resp.h"
 #include "gate/resp_table.h"
 #include "gate/store.h"
@@ -385,7 +388,9 @@ START_TEST(an_answer_over_the_limit_is_an_error)
 	mc(get, "SERVER_ERROR the answer is longer than the gate's --max-output\r\n");
 	resp("COMMAND GETKEYS memory usage", "-ERR Invalid number of arguments specified for command");
 	resp("CONFIG SET maxclients 11", "-ERR CONFIG SET failed (possibly related to argument "
-	     "'maxclients') - argument must be between 0 and the value at the start");
+	     "'maxclients') - argument must be between 1 and the value at the start");
+	resp("CONFIG SET maxclients 0", "-ERR CONFIG SET failed (possibly related to argument "
+	     "'maxclients') - argument must be between 1 and the value at the start");
 	resp("CONFIG SET maxclients 3 timeout 7", "+OK");
 	ck_assert_uint_eq(gate.max_clients, 3);
 	ck_assert_uint_eq(gate.idle_s, 7);
@@ -596,6 +601,27 @@ START_TEST(memcached_errors_are_those_of_memcached)
 }
 END_TEST
 
+/* A thread remembers one: clients cannot fill its memory with them. */
+START_TEST(memcached_flush_all_with_a_delay_replaces_the_planned_one)
+{
+	struct event_base *base = event_base_new();
+	struct timeval first, last;
+
+	client.flush = event_new(base, -1, 0, mc_flush_late, client.kv);
+	mc("set a 0 0 1\r\nx\r\nflush_all 1000\r\n", "STORED\r\nOK\r\n");
+	ck_assert(event_pending(client.flush, EV_TIMEOUT, &first));
+	mc("flush_all 2000\r\nget a\r\n", "OK\r\nVALUE a 0 1\r\nx\r\nEND\r\n");
+	ck_assert(event_pending(client.flush, EV_TIMEOUT, &last));
+	ck_assert_int_ge(last.tv_sec, first.tv_sec + 900);
+	ck_assert_int_eq(event_base_get_num_events(base, EVENT_BASE_COUNT_ADDED), 1);
+	event_active(client.flush, EV_TIMEOUT, 0);
+	ck_assert_int_eq(event_base_loop(base, EVLOOP_ONCE), 0);
+	mc("get a\r\n", "END\r\n");
+	event_free(client.flush);
+	event_base_free(base);
+}
+END_TEST
+
 /* The old value must not stay as if it were the new one. */
 START_TEST(memcached_value_over_the_limit_is_refused_and_the_old_one_goes)
 {
@@ -643,6 +669,7 @@ static Suite *suite(void)
 	tcase_add_test(t, times_that_are_over_delete_the_value_that_was_read);
 	tcase_add_test(t, removal_removes_the_value_that_it_has_seen);
 	tcase_add_test(t, memcached_errors_are_those_of_memcached);
+	tcase_add_test(t, memcached_flush_all_with_a_delay_replaces_the_planned_one);
 	tcase_add_test(t, memcached_value_over_the_limit_is_refused_and_the_old_one_goes);
 	return s;
 }
