@@ -173,6 +173,24 @@ AC_DEFUN([FARKV_LIBEDIT], [
     libedit_summary=yes])
 ])
 
+dnl FARKV_NCURSES: kvcli top, where the library is.
+AC_DEFUN([FARKV_NCURSES], [
+  AC_ARG_WITH([ncurses],
+    [AS_HELP_STRING([--with-ncurses=auto|yes|no],
+      [kvcli top, by ncurses @<:@auto@:>@])],
+    [], [with_ncurses=auto])
+  have_ncurses=no
+  ncurses_summary=no
+  AS_IF([test "x$with_ncurses" != xno], [
+    ncurses_summary="no, for that install libncurses-dev"
+    PKG_CHECK_MODULES([NCURSES], [ncursesw], [have_ncurses=yes], [:])
+    AS_IF([test "x$with_ncurses$have_ncurses" = xyesno],
+      [AC_MSG_ERROR([--with-ncurses: no ncurses here; install libncurses-dev])])])
+  AS_IF([test "x$have_ncurses" = xyes],
+    [AC_DEFINE([HAVE_NCURSES], [1], [Define if ncurses is present.])
+    ncurses_summary=yes])
+])
+
 dnl FARKV_HIREDIS: the Redis binding of kvbench, built where the library is.
 AC_DEFUN([FARKV_HIREDIS], [
   PKG_CHECK_MODULES([HIREDIS], [hiredis >= 0.14], [have_hiredis=yes],

@@ -121,6 +121,8 @@ int cli_finish(struct cli *cli, int code);
 int cli_connect(struct cli *cli);
 /** cli_connect() without a report: returns the library's error, with its detail. */
 int cli_open(struct cli *cli);
+/** The address that was given, for a person: shortened, without its options; "" if none was. */
+void cli_address(const struct cli_conn *conn, char *buf, size_t cap);
 /** Close the connection, if there is one. */
 void cli_close(struct cli *cli);
 
@@ -179,6 +181,7 @@ int cmd_save(struct cli *cli, int argc, char **argv);
 int cmd_restore(struct cli *cli, int argc, char **argv);
 int cmd_info(struct cli *cli, int argc, char **argv);
 int cmd_stats(struct cli *cli, int argc, char **argv);
+int cmd_top(struct cli *cli, int argc, char **argv);
 int cmd_watch(struct cli *cli, int argc, char **argv);
 int cmd_stat(struct cli *cli, int argc, char **argv);
 int cmd_latency(struct cli *cli, int argc, char **argv);

@@ -450,12 +450,11 @@ static void check_store(const struct patient *p, struct check *c)
 {
 	struct cli *cli = p->cli;
 	int err = cli_open(cli);
+	char where[64];
 
 	if (!err) {
-		found(c, OK, "the store at %s answers",
-		      cli->conn->socket ? cli->conn->socket :
-		      cli->conn->uri    ? cli->conn->uri :
-					  "the default address");
+		cli_address(cli->conn, where, sizeof(where));
+		found(c, OK, "the store at %s answers", where[0] ? where : "the default address");
 		return;
 	}
 	found(c, WARN, "%s", farkv_errdetail()[0] ? farkv_errdetail()

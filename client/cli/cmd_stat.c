@@ -32,24 +32,19 @@ static const struct {
 	[CPU] = {"server_cpu_percent", "SERVER CPU %", 13, 1},
 };
 
-static double rate(uint64_t before, uint64_t now, double seconds)
-{
-	return now > before ? (double)(now - before) / seconds : 0;
-}
-
 static void figure_out(const struct farkv_stats *a, const struct farkv_stats *b, double seconds,
 		       double v[COLUMNS])
 {
-	double gets = rate(a->gets, b->gets, seconds);
+	double gets = live_rate(a->gets, b->gets, seconds);
 
 	v[KEYS] = (double)b->items;
 	v[USED] = (double)b->used_bytes;
 	v[SESSIONS] = (double)b->sessions;
 	v[GETS] = gets;
-	v[HIT_SHARE] = gets > 0 ? 100 * rate(a->hits, b->hits, seconds) / gets : 0;
-	v[SETS] = rate(a->sets, b->sets, seconds);
-	v[EXPIRED] = rate(a->expired, b->expired, seconds);
-	v[CPU] = rate(a->cpu_ns, b->cpu_ns, seconds) / 1e7;
+	v[HIT_SHARE] = gets > 0 ? 100 * live_rate(a->hits, b->hits, seconds) / gets : 0;
+	v[SETS] = live_rate(a->sets, b->sets, seconds);
+	v[EXPIRED] = live_rate(a->expired, b->expired, seconds);
+	v[CPU] = live_rate(a->cpu_ns, b->cpu_ns, seconds) / 1e7;
 }
 
 static void print_head(const struct cli *cli)
@@ -109,7 +104,7 @@ int cmd_stat(struct cli *cli, int argc, char **argv)
 		if (err)
 			break;
 		at_ns = clock_now_ns();
-		figure_out(&before, &now, (double)UTIL_MAX(at_ns - last_ns, UINT64_C(1)) / 1e9, v);
+		figure_out(&before, &now, live_seconds(last_ns, at_ns), v);
 		print_line(cli, v);
 		before = now;
 		last_ns = at_ns;

@@ -97,6 +97,13 @@ static const char cluster_help[] =
 	"with this map. status: one line for each server of the store's cluster. Exit status\n"
 	"0 if all of them serve.";
 
+static const char top_help[] =
+	"Needs a terminal. Drawn again after each --interval, 1 s without it; the space bar draws it at\n"
+	"once, q ends it. Rates are each second since the screen before. HITS % is the share of gets\n"
+	"that found a value. EXISTS and PING are times of this program's own: an exists, which does\n"
+	"not need the server's processor, and a question to the server. Sizes of blocks are sorted by\n"
+	"the bytes that are out, sessions by their rates.";
+
 static const char devices_help[] =
 	"Needs no server. --quiet prints the names of usable devices alone. Exit\n"
 	"status 0 if there is one, otherwise 1.";
@@ -183,6 +190,8 @@ const struct cli_command cli_commands[] = {
 	 cmd_keygen, 1, 2, true, "local", "genkey"},
 	{"watch", "KEY", "Wait until a value changes, and print it.", watch_help, cmd_watch, 1, 1, true,
 	 "raw csv repeat key-base64", "monitor subscribe wait"},
+	{"top", "", "Show rates, memory and sessions on one screen.", top_help, cmd_top, 0, 0, true,
+	 "repeat interval", "htop"},
 	{"--stat", "", "Print rates, a line each second.", stat_help, cmd_stat, 0, 0, true,
 	 "csv repeat interval", ""},
 	{"--latency", "", "Measure how long a get and a ping take.", NULL, cmd_latency, 0, 0, true,

@@ -22,4 +22,16 @@ static inline uint64_t live_interval_ns(const struct cli *cli, uint64_t ms)
 	return (cli->interval ? cli->interval_ms : ms) * NS_PER_MS;
 }
 
+/** From one time to a later one, in seconds; more than 0. */
+static inline double live_seconds(uint64_t from_ns, uint64_t to_ns)
+{
+	return to_ns > from_ns ? (double)(to_ns - from_ns) / 1e9 : 1e-9;
+}
+
+/** How much a count grew each second; 0 if it went back, as after a restart. */
+static inline double live_rate(uint64_t before, uint64_t now, double seconds)
+{
+	return now > before ? (double)(now - before) / seconds : 0;
+}
+
 #endif

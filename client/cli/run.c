@@ -177,6 +177,17 @@ int cli_open(struct cli *cli)
 	return 0;
 }
 
+void cli_address(const struct cli_conn *conn, char *buf, size_t cap)
+{
+	const char *from = conn->socket ? conn->socket : conn->uri;
+
+	if (!from)
+		from = getenv("FARKV_URI");
+	snprintf(buf, cap, "%.*s", from ? (int)UTIL_MIN(strcspn(from, "?"), (size_t)60) : 0,
+		 from ? from : "");
+	util_one_line(buf);
+}
+
 void cli_close(struct cli *cli)
 {
 	farkv_close(cli->conn->kv);

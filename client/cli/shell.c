@@ -15,17 +15,6 @@
 #include "editor.h"
 #include "run.h"
 
-/* "shm:///tmp/s> ": the address without its options, which may name files of keys. */
-static void make_prompt(const struct cli_conn *conn, char *buf, size_t cap)
-{
-	const char *uri = conn->socket ? conn->socket : conn->uri ? conn->uri : getenv("FARKV_URI");
-
-	if (!uri || !*uri)
-		uri = "farkv";
-	snprintf(buf, cap, "%.*s> ", (int)UTIL_MIN(strcspn(uri, "?"), (size_t)60), uri);
-	util_one_line(buf);
-}
-
 /* The file of the history, NULL if there is to be none. */
 static const char *history_file(char *buf, size_t cap)
 {
@@ -81,7 +70,7 @@ static void run_lines(struct cli *cli, struct editor *e)
 
 int shell_run(struct cli *cli)
 {
-	char prompt[80], file[4096];
+	char prompt[80], where[64], file[4096];
 	const char *history = history_file(file, sizeof(file));
 	struct editor *e;
 
@@ -89,7 +78,8 @@ int shell_run(struct cli *cli)
 	cli->no_stdin = "that is the terminal";
 	cli->no_write = true;
 	cli->conn->many = cli->conn->asks = true;
-	make_prompt(cli->conn, prompt, sizeof(prompt));
+	cli_address(cli->conn, where, sizeof(where));
+	snprintf(prompt, sizeof(prompt), "%s> ", where[0] ? where : "farkv");
 	e = editor_open(prompt, history, complete_word, cli);
 	if (!e)
 		return cli_error(cli, CLI_FAILED, "cannot use this terminal");

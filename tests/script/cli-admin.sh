@@ -76,6 +76,7 @@ expect 0 kvcli --stat -r 1 -i 0 && shows '^ +KEYS +MEMORY +SESSIONS +GETS/S'
 expect 64 kvcli --stat get n && says "^kvcli: --stat stands in place of a command: leave 'get' out"
 expect 64 kvcli --stat -i soon && says "'soon' is no time"
 echo '--stat -r 2 -i 1ms --csv' | kvcli >"$dir/out" && [ "$(wc -l <"$dir/out")" -eq 3 ] || fail "--stat in a line"
+expect 64 kvcli top && says '^kvcli: top: it needs a terminal; take --stat$'
 
 # ---- latency
 ordered='all(0 < x["samples"] and x["min_us"] <= x["median_us"] <= x["p99_us"] <= x["max_us"] for x in o)'

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""kvcli at a terminal, for cli-tty.sh: python3 cli-tty.py KVCLI FOLDER edits|plain."""
+"""kvcli at a terminal, for cli-tty.sh: python3 cli-tty.py KVCLI FOLDER [edits] [screens]."""
 import os
 import pty
 import re
@@ -9,7 +9,8 @@ import sys
 import termios
 
 KVCLI, FOLDER = sys.argv[1:3]
-EDITS = sys.argv[3] == "edits"  # built with libedit
+EDITS = "edits" in sys.argv  # built with libedit
+SCREENS = "screens" in sys.argv  # built with ncurses
 HISTORY = FOLDER + "/history"
 
 
@@ -27,7 +28,8 @@ class Terminal:
     def __init__(self, *args, **env):
         self.pid, self.fd = pty.fork()
         if self.pid == 0:
-            everything = dict(os.environ, TERM="xterm", FARKV_HISTORY=HISTORY, COLUMNS="200", **env)
+            everything = dict(os.environ, TERM="xterm", FARKV_HISTORY=HISTORY, COLUMNS="200", LINES="40")
+            everything.update(env)
             os.execve(KVCLI, [KVCLI, *args], everything)
         self.seen = ""
         self.screen = ""
@@ -103,6 +105,33 @@ check("keys", one("keys") == '"odd"\n')
 check("mget", one("mget", "odd").startswith('"odd"\t"a\\"'))
 check("JSON", one("--json", "exists", "odd") == '{"key":"odd","result":"ok"}\n')
 check("CSV", one("--csv", "keys") == '"odd"\n')
+
+# ---- top: the whole screen, again and again
+if SCREENS:
+    t = Terminal("top", "-i", "10ms")
+    t.until("kvcli top " + re.escape(os.environ["FARKV_URI"].split("?")[0])[:50])
+    t.until(r"\b1 keys, ")
+    t.until("GETS/S +HITS %")
+    t.until("BLOCK +OUT")
+    t.until(r"kvcli \(pid %d, this one\)" % t.pid)
+    one("put", "second", "x")
+    t.until(r"H2\b")  # only what changed is written
+    one("del", "second")
+    t.type("q")
+    check("q ends top", t.end() == 0)
+    check("the screen is left", "\x1b[?1049l" in t.screen.split("\x1b[?1049h")[1])
+    one("top", "-r", "2", "-i", "1ms")
+    t = Terminal("top")
+    t.until("GETS/S")
+    os.kill(t.pid, signal.SIGTERM)
+    check("SIGTERM", t.end() == -signal.SIGTERM)
+    t = Terminal("top", TERM="none such")
+    t.until("kvcli: top: ncurses does not know this terminal: set TERM")
+    check("an unknown terminal", t.end() == 2)
+else:
+    t = Terminal("top")
+    t.until("built without ncurses; take --stat")
+    check("no ncurses", t.end() == 2)
 
 # ---- a dialogue
 t = Terminal()

@@ -8,13 +8,15 @@ needs python3
 python3 -c 'import pty; pty.openpty()' 2>/dev/null || skip "there are no terminals here"
 
 start_server s
-edits=plain
-grep -q '^#define HAVE_LIBEDIT 1' "$top_builddir/config.h" && edits=edits
+with=
+grep -q '^#define HAVE_LIBEDIT 1' "$top_builddir/config.h" && with=edits
+grep -q '^#define HAVE_NCURSES 1' "$top_builddir/config.h" && with="$with screens"
 # libedit frees no names of functions that are added (EL_ADDFN).
 echo 'leak:libedit' >"$dir/leaks"
 LSAN_OPTIONS=suppressions=$dir/leaks:print_suppressions=0
 ASAN_OPTIONS=${ASAN_OPTIONS:+$ASAN_OPTIONS:}fast_unwind_on_malloc=0
 export LSAN_OPTIONS ASAN_OPTIONS
-python3 "$srcdir/tests/script/cli-tty.py" "$KVCLI" "$dir" $edits || fail "a terminal: exit status $?"
+# shellcheck disable=SC2086 # words
+python3 "$srcdir/tests/script/cli-tty.py" "$KVCLI" "$dir" $with || fail "a terminal: exit status $?"
 cases=$((cases + 1))
 finish
