@@ -526,7 +526,7 @@ int farkv_fsck(struct farkv *kv, struct farkv_fsck *f)
 static int ask_one_server(const char *what)
 {
 	return err_set(FARKV_ENOTSUP,
-		       "%s: the store has several servers, and each has its own sessions; ask each by "
+		       "%s: the store has several servers, and each answers for itself; ask each by "
 		       "the handle of farkv_server()", what);
 }
 
@@ -600,6 +600,44 @@ int farkv_class_next(struct farkv *kv, struct farkv_class *c)
 	if (err)
 		return err;
 	sized_copy(c, c->size, &found, sizeof(found));
+	return 0;
+}
+
+/* Of a newer server there may be more. */
+static const char *pause_name(uint64_t kind)
+{
+	static const char *const names[MSG_PAUSE_KIND_END] = {
+		[MSG_PAUSE_MESSAGE] = "message", [MSG_PAUSE_GROWTH] = "growth",
+		[MSG_PAUSE_SWEEP] = "sweep",     [MSG_PAUSE_CHECK] = "check",
+		[MSG_PAUSE_COUNT] = "count",     [MSG_PAUSE_EXPIRY] = "expiry",
+		[MSG_PAUSE_RETURNS] = "returns", [MSG_PAUSE_TICK] = "timers"};
+
+	return kind < MSG_PAUSE_KIND_END && names[kind] ? names[kind] : "other";
+}
+
+int farkv_pause_next(struct farkv *kv, struct farkv_pause *p)
+{
+	struct msg m = {.type = MSG_PAUSE_REQ}, answer;
+	uint64_t figure[MSG_PAUSE_END - 1] = {0};
+	struct farkv_pause found;
+	int err;
+
+	if (!p)
+		return err_set(FARKV_EINVAL, "farkv_pause_next: p is NULL");
+	err = size_check("farkv_pause_next", p->size);
+	m.epoch.number = p->rank;
+	if (!err)
+		err = server_call(kv, &m, MSG_PAUSE, &answer);
+	if (err)
+		return err == HANDLE_CLUSTER ? ask_one_server("farkv_pause_next") : err;
+	if (!answer.stats.n)
+		return err_set(FARKV_ENOTFOUND, "there are no more pauses");
+	figures_take(&answer, figure, MSG_PAUSE_END);
+	found = (struct farkv_pause){.rank = figure[MSG_PAUSE_RANK - 1],
+				     .ns = figure[MSG_PAUSE_NS - 1],
+				     .ago_ms = figure[MSG_PAUSE_AGO_MS - 1],
+				     .what = pause_name(figure[MSG_PAUSE_KIND - 1])};
+	sized_copy(p, p->size, &found, sizeof(found));
 	return 0;
 }
 

@@ -654,6 +654,7 @@ static void on_message(struct session *s, const struct msg *m)
 	case MSG_CLIENT:
 	case MSG_KILLED:
 	case MSG_CLASS:
+	case MSG_PAUSE:
 		on_answer(s, m);
 		break;
 	case MSG_BARRIER:

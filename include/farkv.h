@@ -339,6 +339,15 @@ struct farkv_class {
 	uint64_t exhausted;   /**< waiting for a barrier */
 };
 
+/** A time for which the server did one thing and answered nobody: farkv_pause_next(). */
+struct farkv_pause {
+	size_t size;      /**< in: sizeof(struct farkv_pause) */
+	uint64_t rank;    /**< in: the previous one's, 0 at first; out: 1 for the longest, ... */
+	uint64_t ns;      /**< how long it took */
+	uint64_t ago_ms;  /**< when it ended, before this call */
+	const char *what; /**< "growth", "sweep", "message", ...; never NULL, lives for ever */
+};
+
 /** The state of the store, as the server sees it. */
 struct farkv_stats {
 	size_t size;              /**< in: sizeof(struct farkv_stats) */
@@ -1072,8 +1081,8 @@ int farkv_fsck(struct farkv *kv, struct farkv_fsck *f) FARKV_MUST_CHECK;
  *
  * Texts and `handle` belong to `kv`, live until farkv_close() on it, and are for its thread. The
  * handle is for questions about that server: farkv_ping(), farkv_stats(), farkv_fsck(),
- * farkv_counters(), farkv_client_next(), farkv_kill(), farkv_class_next(), farkv_scan(). A key that is
- * written by it may belong to another server, and is then not found by `kv`.
+ * farkv_counters(), farkv_client_next(), farkv_kill(), farkv_class_next(), farkv_pause_next(),
+ * farkv_scan(). A key that is written by it may belong to another server, and is then not found by `kv`.
  */
 int farkv_server(struct farkv *kv, size_t i, struct farkv_server *out) FARKV_MUST_CHECK;
 
@@ -1099,6 +1108,15 @@ int farkv_kill(struct farkv *kv, uint64_t session) FARKV_MUST_CHECK;
  * FARKV_ENOTFOUND after the last; otherwise errors as farkv_stats().
  */
 int farkv_class_next(struct farkv *kv, struct farkv_class *c) FARKV_MUST_CHECK;
+
+/**
+ * The next of the server's longest pauses since it started, 32 at most. The caller sets `p->size`,
+ * and `p->rank` to 0 or to that of the previous one. Gets and puts do not need the server and go on
+ * in a pause; what waits are requests for memory, new clients, and questions such as farkv_stats().
+ * FARKV_ENOTFOUND after the last; FARKV_ENOTSUP: a cluster's handle; its servers have handles of
+ * their own (farkv_server()); otherwise errors as farkv_stats(). One message.
+ */
+int farkv_pause_next(struct farkv *kv, struct farkv_pause *p) FARKV_MUST_CHECK;
 
 /** The handle's own counters. The caller sets `c->size`. No cost. */
 int farkv_counters(const struct farkv *kv,

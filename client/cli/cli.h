@@ -189,6 +189,7 @@ int cmd_latency_history(struct cli *cli, int argc, char **argv);
 int cmd_intrinsic(struct cli *cli, int argc, char **argv);
 int cmd_bigkeys(struct cli *cli, int argc, char **argv);
 int cmd_clients(struct cli *cli, int argc, char **argv);
+int cmd_slowlog(struct cli *cli, int argc, char **argv);
 int cmd_kill(struct cli *cli, int argc, char **argv);
 int cmd_memory(struct cli *cli, int argc, char **argv);
 int cmd_fsck(struct cli *cli, int argc, char **argv);

@@ -97,6 +97,12 @@ static const char cluster_help[] =
 	"with this map. status: one line for each server of the store's cluster. Exit status\n"
 	"0 if all of them serve.";
 
+static const char slowlog_help[] =
+	"The longest times, since its start, for which the server did one thing and answered nobody: 32\n"
+	"at most, the longest first. Gets and puts do not need the server. WHAT: message (it answered\n"
+	"one), growth (of the index), sweep (for blocks of dead clients), check (fsck), count (of items,\n"
+	"for stats), expiry, returns (blocks of clients that left), timers.";
+
 static const char top_help[] =
 	"Needs a terminal. Drawn again after each --interval, 1 s without it; the space bar draws it at\n"
 	"once, q ends it. Rates are each second since the screen before. HITS % is the share of gets\n"
@@ -176,6 +182,8 @@ const struct cli_command cli_commands[] = {
 	 "csv", "client who sessions"},
 	{"kill", "ID", "End the session of a client.", kill_help, cmd_kill, 1, 1, false, "",
 	 "disconnect"},
+	{"slowlog", "", "List the longest pauses of the server.", slowlog_help, cmd_slowlog, 0, 0, true,
+	 "csv", "pauses"},
 	{"fsck", "", "Check the whole store while it is in use.", fsck_help,
 	 cmd_fsck, 0, 0, true, "file", "check verify"},
 	{"cluster", "init FILE | status", "Make the map of a cluster, or say how its servers are.",

@@ -71,6 +71,7 @@ static const struct kind {
 	[MSG_CLIENT_REQ] = {"CLIENT_REQ", BODY_EPOCH},
 	[MSG_KILL] = {"KILL", BODY_EPOCH},
 	[MSG_CLASS_REQ] = {"CLASS_REQ", BODY_EPOCH},
+	[MSG_PAUSE_REQ] = {"PAUSE_REQ", BODY_EPOCH},
 	[MSG_WELCOME] = {"WELCOME", BODY_WELCOME},
 	[MSG_REFUSE] = {"REFUSE", BODY_TEXT},
 	[MSG_GRANT] = {"GRANT", BODY_BLOCKS},
@@ -91,6 +92,7 @@ static const struct kind {
 	[MSG_CLIENT] = {"CLIENT", BODY_CLIENT},
 	[MSG_KILLED] = {"KILLED", BODY_EPOCH},
 	[MSG_CLASS] = {"CLASS", BODY_STATS},
+	[MSG_PAUSE] = {"PAUSE", BODY_STATS},
 };
 
 static enum body body_of(uint8_t type)

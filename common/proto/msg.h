@@ -63,6 +63,7 @@ enum msg_type {
 	MSG_CLIENT_REQ = 17,  /* the next session after this number */
 	MSG_KILL = 18,        /* end the session of this number */
 	MSG_CLASS_REQ = 19,   /* the next size of blocks after this one */
+	MSG_PAUSE_REQ = 20,   /* the next pause after the one of this rank */
 	/* server to client */
 	MSG_WELCOME = 65,
 	MSG_REFUSE = 66,      /* the channel closes */
@@ -85,6 +86,7 @@ enum msg_type {
 	MSG_CLIENT = 82,      /* one session */
 	MSG_KILLED = 83,      /* 1: it was ended; 0: there is no other of that number */
 	MSG_CLASS = 84,       /* figures of the blocks of one size */
+	MSG_PAUSE = 85,       /* figures of one pause of the server */
 };
 
 enum msg_role { MSG_ROLE_RW = 0, MSG_ROLE_RO = 1 };
@@ -179,6 +181,25 @@ enum msg_class {
 	MSG_CLASS_BLOCK_BYTES = 1, MSG_CLASS_OUT, MSG_CLASS_FREE, MSG_CLASS_DEFERRED,
 	MSG_CLASS_EXHAUSTED,
 	MSG_CLASS_END /* one past the last */
+};
+
+/** Figures of PAUSE, (id, value) pairs; none: there are no more. Rank 1 is the longest. */
+enum msg_pause {
+	MSG_PAUSE_RANK = 1, MSG_PAUSE_NS, MSG_PAUSE_AGO_MS, MSG_PAUSE_KIND,
+	MSG_PAUSE_END /* one past the last */
+};
+
+/** What the server did in a pause. */
+enum msg_pause_kind {
+	MSG_PAUSE_MESSAGE = 1, /* answered a message */
+	MSG_PAUSE_GROWTH,      /* split, compacted or visited a part of the index */
+	MSG_PAUSE_SWEEP,       /* looked for blocks of dead clients */
+	MSG_PAUSE_CHECK,       /* fsck */
+	MSG_PAUSE_COUNT,       /* counted items */
+	MSG_PAUSE_EXPIRY,      /* freed expired values */
+	MSG_PAUSE_RETURNS,     /* took back blocks */
+	MSG_PAUSE_TICK,        /* timers of all kinds */
+	MSG_PAUSE_KIND_END     /* one past the last */
 };
 
 #define MSG_CLIENT_NAME_MAX 63u
@@ -289,7 +310,7 @@ struct msg {
 				uint16_t id;    /* enum msg_stat, msg_fsck, msg_class */
 				uint64_t value;
 			} stat[MSG_STATS_MAX];
-		} stats; /* STATS, FSCK, HITS, CLASS */
+		} stats; /* STATS, FSCK, HITS, CLASS, PAUSE */
 		struct {
 			uint64_t number;        /* echoed by the _ACK */
 		} epoch; /* PING, PONG, BARRIER*, SWEEP_BEGIN, SWEEP_ACK, SWEEP_END,

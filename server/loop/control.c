@@ -92,6 +92,7 @@ static void on_tick(evutil_socket_t fd, short what, void *arg)
 		again = conn_rdma_tick(c->rdma) || again;
 	if (!c->drain_until && c->unix_port)
 		again = !conn_unix_accept(c->unix_port, true) || again;
+	pauses_add(&c->pauses, MSG_PAUSE_TICK, now);
 	if (again)
 		core_tick_soon(c);
 	if (!c->drain_until)
@@ -136,7 +137,7 @@ static int events_init(struct control *c)
 
 	event_set_log_callback(on_libevent);
 	c->base = event_base_new();
-	if (!c->base || !work_queue_init(&c->work, c->base))
+	if (!c->base || !work_queue_init(&c->work, c->base, &c->pauses))
 		return out_of_memory();
 	c->tick = evtimer_new(c->base, on_tick, c);
 	c->on_term = evsignal_new(c->base, SIGTERM, drain_begin, c);

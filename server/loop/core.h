@@ -22,6 +22,7 @@
 #include "control_config.h"
 #include "common/proto/hits.h"
 #include "lingering.h"
+#include "pauses.h"
 #include "server/memory/region.h"
 #include "server/memory/slab.h"
 #include "work.h"
@@ -71,6 +72,7 @@ struct control {
 	bool failed;
 	struct rate_limit complaints, notes; /* of log lines */
 	struct loop_counts counts;
+	struct pauses pauses;
 
 	/* Each of these belongs to the file of its name. */
 	struct conn_unix *unix_port; /* NULL: none */

@@ -136,6 +136,8 @@ static bool dispatch(struct session *s, const struct msg *m)
 		return clients_on_kill(s, m);
 	case MSG_CLASS_REQ:
 		return stats_on_class(s, m);
+	case MSG_PAUSE_REQ:
+		return stats_on_pause(s, m);
 	case MSG_READY:
 		return true;
 	default:
@@ -143,7 +145,7 @@ static bool dispatch(struct session *s, const struct msg *m)
 	}
 }
 
-bool dispatch_packet(struct session *s, const void *buf, size_t len)
+static bool handle(struct session *s, const void *buf, size_t len)
 {
 	struct msg m;
 
@@ -159,4 +161,14 @@ bool dispatch_packet(struct session *s, const void *buf, size_t len)
 			s, &m, (const uint8_t *)buf + MSG_HEADER_BYTES,
 			len - MSG_HEADER_BYTES);
 	return dispatch(s, &m);
+}
+
+bool dispatch_packet(struct session *s, const void *buf, size_t len)
+{
+	struct pauses *pauses = &s->control->pauses;
+	uint64_t now = clock_now_ns();
+	bool there = handle(s, buf, len);
+
+	pauses_add(pauses, MSG_PAUSE_MESSAGE, now);
+	return there;
 }

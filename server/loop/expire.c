@@ -191,7 +191,7 @@ static bool init(struct control *c)
 	c->expire = e;
 	e->c = c;
 	e->created_ns = clock_now_ns();
-	e->work = (struct work){.step = on_work, .arg = e};
+	e->work = (struct work){.step = on_work, .arg = e, .kind = MSG_PAUSE_EXPIRY};
 	e->tick = event_new(c->base, -1, EV_PERSIST, on_tick, e);
 	e->reaper = reaper_new(c->region, grow_lane(c));
 	if (!e->tick || !e->reaper)

@@ -333,7 +333,7 @@ static bool init(struct control *c)
 	if (!f)
 		return false;
 	c->fsck = f;
-	f->work = (struct work){.step = step, .arg = c};
+	f->work = (struct work){.step = step, .arg = c, .kind = MSG_PAUSE_CHECK};
 	TAILQ_INIT(&f->waiters);
 	TAILQ_INIT(&f->next);
 	f->rested = evtimer_new(c->base, on_rested, c);

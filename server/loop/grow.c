@@ -625,6 +625,7 @@ static bool init(struct control *c)
 	c->grow = g;
 	g->c = c;
 	g->work.step = on_work;
+	g->work.kind = MSG_PAUSE_GROWTH;
 	g->work.arg = g;
 	g->first = c->region->sb.meta_bytes / PAGE_BYTES;
 	g->lane = lane_open(g);

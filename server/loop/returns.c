@@ -268,7 +268,7 @@ static bool init(struct control *c)
 	if (!c->returns)
 		return false;
 	TAILQ_INIT(&c->returns->unfinished);
-	c->returns->work = (struct work){.step = on_work, .arg = c};
+	c->returns->work = (struct work){.step = on_work, .arg = c, .kind = MSG_PAUSE_RETURNS};
 	return true;
 }
 

@@ -251,6 +251,21 @@ bool stats_on_class(struct session *s, const struct msg *m)
 	return session_reply(s, &r, m->req, NULL);
 }
 
+bool stats_on_pause(struct session *s, const struct msg *m)
+{
+	const struct pauses *p = &s->control->pauses;
+	uint64_t at = m->epoch.number;
+	struct msg r = {.type = MSG_PAUSE};
+
+	if (at < p->n) {
+		add(&r, MSG_PAUSE_RANK, at + 1);
+		add(&r, MSG_PAUSE_NS, p->longest[at].ns);
+		add(&r, MSG_PAUSE_AGO_MS, (clock_now_ns() - p->longest[at].end_ns) / NS_PER_MS);
+		add(&r, MSG_PAUSE_KIND, p->longest[at].kind);
+	}
+	return session_reply(s, &r, m->req, NULL);
+}
+
 static void session_ended(struct session *s)
 {
 	waiters_drop(&s->control->stats->waiters, s);
@@ -262,7 +277,7 @@ static bool init(struct control *c)
 	if (!c->stats)
 		return false;
 	c->stats->started_ns = clock_now_ns();
-	c->stats->work = (struct work){.step = step, .arg = c};
+	c->stats->work = (struct work){.step = step, .arg = c, .kind = MSG_PAUSE_COUNT};
 	TAILQ_INIT(&c->stats->waiters);
 	return true;
 }

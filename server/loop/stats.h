@@ -20,4 +20,7 @@ bool stats_on_request(struct session *s, const struct msg *m);
 /** Handle CLASS_REQ: the figures of the next size of blocks that has any. False: as above. */
 bool stats_on_class(struct session *s, const struct msg *m);
 
+/** Handle PAUSE_REQ: the next of the longest pauses. False: as above. */
+bool stats_on_pause(struct session *s, const struct msg *m);
+
 #endif

@@ -773,7 +773,7 @@ static bool init(struct control *c)
 	if (!w)
 		return false;
 	c->sweep = w;
-	w->work = (struct work){.step = sweep_step, .arg = c};
+	w->work = (struct work){.step = sweep_step, .arg = c, .kind = MSG_PAUSE_SWEEP};
 	w->due = evtimer_new(c->base, on_due, c);
 	w->questions = calloc(QUESTIONS, sizeof(*w->questions));
 	return w->due && w->questions;

@@ -20,6 +20,7 @@ static void on_due(evutil_socket_t fd, short what, void *arg)
 {
 	struct work_queue *q = arg;
 	struct work *w = TAILQ_FIRST(&q->list);
+	uint64_t now = clock_now_ns();
 
 	(void)fd;
 	(void)what;
@@ -27,14 +28,16 @@ static void on_due(evutil_socket_t fd, short what, void *arg)
 		return;
 	TAILQ_REMOVE(&q->list, w, link);
 	TAILQ_INSERT_TAIL(&q->list, w, link);
-	if (!w->step(w->arg, clock_now_ns() + WORK_SLICE_NS))
+	if (!w->step(w->arg, now + WORK_SLICE_NS))
 		work_stop(q, w);
+	pauses_add(q->pauses, w->kind, now);
 	due(q);
 }
 
-bool work_queue_init(struct work_queue *q, struct event_base *base)
+bool work_queue_init(struct work_queue *q, struct event_base *base, struct pauses *pauses)
 {
 	TAILQ_INIT(&q->list);
+	q->pauses = pauses;
 	q->due = evtimer_new(base, on_due, q);
 	return q->due != NULL;
 }

@@ -13,6 +13,8 @@
 #include <stdint.h>
 #include <sys/queue.h>
 
+#include "pauses.h"
+
 struct event;
 struct event_base;
 
@@ -23,6 +25,7 @@ struct work {
 	/** Continue until `until_ns` (clock_now_ns()). False: nothing left to do. */
 	bool (*step)(void *arg, uint64_t until_ns);
 	void *arg;
+	enum msg_pause_kind kind; /* what a long step is called */
 	bool on; /* in the queue; the queue's */
 	TAILQ_ENTRY(work) link;
 };
@@ -32,9 +35,11 @@ TAILQ_HEAD(work_list, work);
 struct work_queue {
 	struct work_list list;
 	struct event *due;
+	struct pauses *pauses;
 };
 
-bool work_queue_init(struct work_queue *q, struct event_base *base);
+/** Long steps are added to `pauses`. False: out of memory. */
+bool work_queue_init(struct work_queue *q, struct event_base *base, struct pauses *pauses);
 void work_queue_fini(struct work_queue *q);
 
 /** Call w->step() soon, and again until it returns false. No effect if already started. */

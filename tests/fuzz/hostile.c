@@ -123,6 +123,7 @@ static size_t small_say(uint8_t type, uint8_t *buf)
 	case MSG_STATS:
 	case MSG_FSCK:
 	case MSG_CLASS:
+	case MSG_PAUSE:
 		m.stats.n = fuzz_u8(&hostile_in) % (MSG_STATS_MAX + 1);
 		for (unsigned i = 0; i < m.stats.n; i++) {
 			m.stats.stat[i].id = fuzz_u8(&hostile_in);
@@ -162,6 +163,8 @@ static uint8_t answer_type(void)
 		return MSG_KILLED;
 	case MSG_CLASS_REQ:
 		return MSG_CLASS;
+	case MSG_PAUSE_REQ:
+		return MSG_PAUSE;
 	default:
 		return MSG_PONG;
 	}

@@ -298,7 +298,7 @@ static void say_small(struct peer *p)
 {
 	static const uint8_t types[] = {MSG_PREFIX_REQ, MSG_STATS_REQ, MSG_PING,
 					MSG_BYE, MSG_FSCK_REQ, MSG_CLIENT_REQ, MSG_KILL,
-					MSG_CLASS_REQ};
+					MSG_CLASS_REQ, MSG_PAUSE_REQ};
 	struct msg m = {.type = types[fuzz_u8(&in) % sizeof(types)], .req = 3};
 
 	if (m.type >= MSG_CLIENT_REQ)

@@ -96,7 +96,8 @@ static void call(void)
 					   {MSG_PING, MSG_PONG},
 					   {MSG_CLIENT_REQ, MSG_CLIENT},
 					   {MSG_KILL, MSG_KILLED},
-					   {MSG_CLASS_REQ, MSG_CLASS}};
+					   {MSG_CLASS_REQ, MSG_CLASS},
+					   {MSG_PAUSE_REQ, MSG_PAUSE}};
 	unsigned which = fuzz_u8(&hostile_in) % ARRAY_SIZE(types);
 	struct msg m = {.type = types[which][0]}, answer;
 

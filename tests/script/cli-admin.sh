@@ -66,6 +66,12 @@ expect 0 kvcli --json memory && is 'o[-1]["block_bytes"] > 100000 and o[-1]["out
 expect 0 kvcli memory && shows '^BLOCK +OUT' && shows 'in use: .* index'
 expect 0 kvcli --csv memory && shows '^block_bytes,out,free,deferred,exhausted$' && shows '^[0-9]+,[0-9]+,[0-9]+,0,0$'
 
+# ---- pauses
+expect 0 kvcli slowlog && shows '^RANK +PAUSE .us. +AGO .s. +WHAT' && shows '^ +1 +[0-9.]+ +[0-9.]+ +(message|growth|count|timers|returns)'
+expect 0 kvcli --json slowlog && is '[x["rank"] for x in o] == list(range(1, len(o) + 1)) and len(o) <= 32'
+is '[x["pause_ns"] for x in o] == sorted((x["pause_ns"] for x in o), reverse=True)'
+expect 0 kvcli --csv slowlog && shows '^server,rank,pause_us,ago_s,what$' && shows '^,1,[0-9.]+,[0-9.]+,[a-z]+$'
+
 # ---- rates
 expect 0 kvcli --stat -r 2 -i 1ms --json && silent
 is 'len(o) == 2 and all(x["sessions"] == 1 and x["items"] == o[0]["items"] > 0 for x in o)'

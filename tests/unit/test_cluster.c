@@ -509,6 +509,7 @@ static uint64_t blocks_out(struct farkv *h)
 
 START_TEST(sizes_of_blocks_are_sums_and_sessions_each_servers)
 {
+	struct farkv_pause p = {.size = sizeof(p)};
 	struct farkv_client c = {.size = sizeof(c)};
 	struct farkv_server s = {.size = sizeof(s)};
 	uint64_t sum = 0;
@@ -520,8 +521,11 @@ START_TEST(sizes_of_blocks_are_sums_and_sessions_each_servers)
 		c.session = 0;
 		ck_assert_int_eq(farkv_client_next(s.handle, &c), 0);
 		ck_assert_uint_gt(c.session, 0);
+		p.rank = 0;
+		ck_assert_int_eq(farkv_pause_next(s.handle, &p), 0);
 	}
 	ck_assert_uint_ge(sum, CLUSTER_KEYS);
+	ck_assert_int_eq(farkv_pause_next(kv, &p), FARKV_ENOTSUP);
 	ck_assert_uint_eq(blocks_out(kv), sum);
 	c.session = 0;
 	ck_assert_int_eq(farkv_client_next(kv, &c), FARKV_ENOTSUP);

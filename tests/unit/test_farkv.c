@@ -613,6 +613,29 @@ START_TEST(class_sizes_are_listed_once_each)
 }
 END_TEST
 
+/* What this handle asked for so far is among them. */
+START_TEST(pauses_are_listed_the_longest_first)
+{
+	struct farkv_pause p = {.size = sizeof(p)};
+	struct farkv_fsck f = {.size = sizeof(f)};
+	uint64_t last = UINT64_MAX, n = 0, checks = 0, messages = 0;
+
+	OK(farkv_fsck(kv, &f));
+	while (farkv_pause_next(kv, &p) == 0) {
+		ck_assert_uint_eq(p.rank, ++n);
+		ck_assert_uint_le(p.ns, last);
+		ck_assert_uint_gt(p.ns, 0);
+		last = p.ns;
+		checks += strcmp(p.what, "check") == 0;
+		messages += strcmp(p.what, "message") == 0;
+	}
+	ck_assert_uint_le(n, 32);
+	ck_assert_uint_ge(checks, 1);
+	ck_assert_uint_ge(messages, 1);
+	FAILS(FARKV_EINVAL, farkv_pause_next(kv, NULL));
+}
+END_TEST
+
 START_TEST(error_has_a_text)
 {
 	static const int errs[] = {
@@ -668,6 +691,7 @@ static Suite *suite(void)
 	tcase_add_test(t, ping_and_stats_answer);
 	tcase_add_test(t, client_that_is_killed_connects_again);
 	tcase_add_test(t, class_sizes_are_listed_once_each);
+	tcase_add_test(t, pauses_are_listed_the_longest_first);
 	tcase_add_test(t, error_has_a_text);
 	suite_add_tcase(s, t);
 	return s;

@@ -145,6 +145,7 @@ static size_t client_message(int i, uint8_t *buf)
 		{.type = MSG_CLIENT_REQ, .req = 11},
 		{.type = MSG_KILL, .req = 12, .epoch = {1u << 31}},
 		{.type = MSG_CLASS_REQ, .req = 13},
+		{.type = MSG_PAUSE_REQ, .req = 14},
 	};
 
 	return encode(&all[i], &ref, buf);
@@ -220,7 +221,7 @@ START_TEST(messages_out_of_order_are_refused)
 		MSG_STATS, MSG_PONG, MSG_BARRIER, MSG_SWEEP_BEGIN,
 		MSG_SWEEP_QUERY, MSG_SWEEP_END, MSG_BYE_ACK, MSG_SHUTDOWN,
 		MSG_RECLAIM, MSG_CHALLENGE, MSG_FSCK, MSG_MAP,
-		MSG_CLIENT, MSG_KILLED, MSG_CLASS};
+		MSG_CLIENT, MSG_KILLED, MSG_CLASS, MSG_PAUSE};
 	uint8_t buf[MSG_MAX_BYTES];
 	int fd;
 

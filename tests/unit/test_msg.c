@@ -120,6 +120,11 @@ static const char gold_killed[] =
 static const char gold_class[] =
 	"464b54031800000016000000688703b702000000010060000000000000000200"
 	"0700000000000000";
+static const char gold_pause_req[] =
+	"464b14030800000017000000a270ccbd0100000000000000";
+static const char gold_pause[] =
+	"464b5503180000001700000082ad79b902000000010002000000000000000200"
+	"e093040000000000";
 
 static const struct block_ref refs[] = {
 	{.off = 0x200000, .cls = 3, .inc = 0},
@@ -198,12 +203,15 @@ static const struct golden {
 	{{.type = MSG_CLIENT_REQ, .req = 20, .epoch = {5}}, gold_client_req},
 	{{.type = MSG_KILL, .req = 21, .epoch = {6}}, gold_kill},
 	{{.type = MSG_CLASS_REQ, .req = 22, .epoch = {64}}, gold_class_req},
+	{{.type = MSG_PAUSE_REQ, .req = 23, .epoch = {1}}, gold_pause_req},
 	{{.type = MSG_CLIENT, .req = 20,
 	  .client = {6, 4711, 3, 1500, 10, 2, 0x0123456789ABCDEF, 5, 8, "kvcli", "pid 4711"}},
 	 gold_client},
 	{{.type = MSG_KILLED, .req = 21, .epoch = {1}}, gold_killed},
 	{{.type = MSG_CLASS, .req = 22,
 	  .stats = {2, {{MSG_CLASS_BLOCK_BYTES, 96}, {MSG_CLASS_OUT, 7}}}}, gold_class},
+	{{.type = MSG_PAUSE, .req = 23,
+	  .stats = {2, {{MSG_PAUSE_RANK, 2}, {MSG_PAUSE_NS, 300000}}}}, gold_pause},
 	{{.type = MSG_FSCK, .req = 16,
 	  .stats = {2, {{MSG_FSCK_DURATION_NS, 123456789},
 			{MSG_FSCK_SILENT_PID, 4711}}}}, gold_fsck},
