@@ -116,6 +116,15 @@ static int ask_to_end(const struct region_file *f)
 		       f->path, (unsigned long)st.pid);
 }
 
+/* The server blocks signals until it serves. */
+static bool is_told_to_end(void)
+{
+	sigset_t set;
+
+	return sigpending(&set) == 0 && (sigismember(&set, SIGINT) == 1 ||
+					 sigismember(&set, SIGTERM) == 1);
+}
+
 static int lock_replacing(const struct region_file *f)
 {
 	uint64_t until = clock_now_ns() + REPLACE_NS;
@@ -126,6 +135,11 @@ static int lock_replacing(const struct region_file *f)
 	while (flock(f->fd, LOCK_EX | LOCK_NB)) {
 		if (errno != EWOULDBLOCK)
 			return failed("lock", f->path);
+		if (is_told_to_end())
+			return err_set(FARKV_EABORTED,
+				       "memory-file: ended by a signal; the kvserver of %s (pid %lu) was "
+				       "asked to end",
+				       f->path, (unsigned long)state_of(f->fd).pid);
 		if (clock_now_ns() >= until)
 			return still_runs(f, REPLACE_NS);
 		clock_sleep_ns(REPLACE_PAUSE_NS);

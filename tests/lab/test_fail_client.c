@@ -25,11 +25,11 @@
 #include "fail_run.h"
 #include "failing.h"
 
-/* The shorter, the sooner is over what can only time out. */
+/* Short, because some calls can only time out. */
 #define OP_TIMEOUT_MS 200
 #define OP_TIMEOUT_ALWAYS_MS 20
 #define SLACK_MS 3000 /* of a busy machine: a late run gets another try */
-/* These are for what hangs: a minute or two more than a busy machine needs. */
+/* These end a run that hangs: a minute or two more than a busy machine needs. */
 #define VERIFY_TIMEOUT_MS 60000
 #define AFTERWARDS_MS 60000
 #define THREADS_GONE_MS 10000
@@ -47,8 +47,7 @@ static struct real_server srv;
 static const char *keys_file; /* or NULL */
 static unsigned op_timeout_ms;
 
-/* ---- what the store holds
- * ---------------------------------------------------- */
+/* ---- what the store holds ------------------------------------------------------ */
 
 enum {
 	PUT_TINY,
@@ -185,8 +184,7 @@ static void verify(struct fail_report *r, void *arg)
 	farkv_close(kv);
 }
 
-/* ---- the run
- * -------------------------------------------------------------------- */
+/* ---- the run ------------------------------------------------------------------- */
 
 /* The failing call has come by now: it was in the step that is ending. */
 static void note_when(struct fail_report *r)
@@ -626,8 +624,7 @@ static void life(struct fail_report *r, void *arg)
 		snprintf(r->which, sizeof(r->which), "%s", failing_which());
 }
 
-/* ---- leaks -----------------
- * -------------------------------------------------------- */
+/* ---- leaks --------------------------------------------------------------------- */
 
 static unsigned entries(const char *path)
 {
@@ -698,8 +695,7 @@ static void run(struct fail_report *r, uint64_t at, uint64_t times)
 	fail_process(r, verify, told, RUN_S);
 }
 
-/* ---- cases
- * ------------------------------------------------------------------------- */
+/* ---- cases --------------------------------------------------------------------- */
 
 static void make_keys(void)
 {

@@ -131,7 +131,18 @@ start_server memo --memory-file "$file" --replace
 wait "$first" || fail "a server that is replaced: exit status"
 expect 0 kvcli -s "$dir/memo" get key && prints 'value\n'
 expect 0 kvcli -s "$dir/memo" fsck && shows 'nothing is wrong'
-stop_server
+# A server that waits for another one's end can be ended.
+kill -STOP "$server"
+"$KVSERVER" -s "$dir/waits" --memory-file "$file" --replace >"$dir/out" 2>"$dir/err" &
+waits=$!
+servers="$servers $waits"
+until grep -q '^ShdPnd:.*[4567c-f][0-9a-f][0-9a-f][0-9a-f]$' "/proc/$server/status"; do sleep 0.02; done
+kill "$waits"
+wait "$waits"
+[ $? -eq 1 ] || fail "--replace, interrupted: exit status"
+says "ended by a signal; the kvserver of $file .pid $server. was asked to end"
+kill -CONT "$server"
+wait "$server" || fail "SIGTERM by --replace: exit status"
 echo text >"$dir/text"
 refused 1 "memory-file: $dir/text is left as it is: .*not a farkv region" --memory-file "$dir/text"
 expect 0 cat "$dir/text" && prints 'text\n'
