@@ -17,8 +17,8 @@
 #include "common/base/err.h"
 #include "common/base/util.h"
 #include "common/proto/clustermap.h"
+#include "common/snapshot/outfile.h"
 
-#include "outfile.h"
 #include "output.h"
 
 /* ---- init -------------------------------------------------------------------------------- */

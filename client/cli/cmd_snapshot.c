@@ -15,26 +15,15 @@
 
 #include <jansson.h>
 
-#include "common/base/clock.h"
 #include "common/base/err.h"
 #include "common/base/util.h"
+#include "common/snapshot/outfile.h"
+#include "common/snapshot/restore.h"
+#include "common/snapshot/save.h"
 #include "common/snapshot/snapshot.h"
 
-#include "outfile.h"
 #include "output.h"
 #include "progress.h"
-
-#define BATCH CLI_BATCH_MAX
-/* Values of one farkv_mget(), unless it is a single one. */
-#define BATCH_BYTES ((uint64_t)1 << 20)
-
-static uint64_t wall_ms(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_REALTIME, &ts);
-	return (uint64_t)ts.tv_sec * 1000 + (uint64_t)ts.tv_nsec / NS_PER_MS;
-}
 
 /* By the user, not by a closed pipe, which is not reported. */
 static bool interrupted(void)
@@ -56,26 +45,32 @@ static int file_error(const struct cli *cli, int err, const char *then)
 
 /* ---- save ------------------------------------------------------------------------ */
 
-struct save {
+struct saving {
 	struct cli *cli;
 	struct outfile file;
-	struct snapshot_writer writer;
 	struct progress progress;
-	uint64_t moment_ns; /* of the snapshot */
 };
 
-static uint64_t since_moment_ms(const struct save *s)
+static void save_progress(void *arg, double part, uint64_t bytes, uint64_t records)
 {
-	return (clock_now_ns() - s->moment_ns) / NS_PER_MS;
+	progress_show_part(&((struct saving *)arg)->progress, part, bytes, records);
 }
 
-static const char *old_file_stays(const struct save *s)
+static void save_store_failed(void *arg, int err, const void *key, size_t key_len,
+			      const char *detail)
+{
+	cli_key_error(((struct saving *)arg)->cli, cli_exit_for(err), key, key_len, detail);
+}
+
+static const char *old_file_stays(const struct saving *s)
 {
 	return s->file.temp ? "; nothing was saved, and a file of that name is as it was" : "";
 }
 
-static int save_error(const struct save *s, int err)
+static int save_failed(const struct saving *s, const struct save *store, int err)
 {
+	if (store->of_store)
+		return cli_exit_for(err);
 	if (err == FARKV_EDISCONNECTED) {
 		cli_signal = SIGPIPE;
 		return CLI_FAILED;
@@ -83,108 +78,21 @@ static int save_error(const struct save *s, int err)
 	return file_error(s->cli, err, old_file_stays(s));
 }
 
-static int save_item(struct save *s, const struct farkv_get_item *it)
+static void save_summary(const struct saving *s, const struct save *w, uint64_t ns)
 {
-	struct snapshot_record rec = {
-		.key = it->key,
-		.key_len = it->key_len,
-		.value = it->value.data,
-		.value_len = it->value.len,
-		.version = it->value.version,
-		.user = it->value.user,
-	};
-	int err;
-
-	if (it->result == FARKV_ENOTFOUND) /* deleted since it was listed */
-		return CLI_OK;
-	if (it->result)
-		return cli_fail(s->cli, it->result, it->key, it->key_len);
-	if (it->value.ttl_ms)
-		rec.ttl_ms = it->value.ttl_ms + since_moment_ms(s);
-	err = snapshot_write(&s->writer, &rec);
-	return err ? save_error(s, err) : CLI_OK;
-}
-
-/* Save some of the keys; *n_out is how many. */
-static int save_batch(struct save *s, const struct farkv_scan_item *keys, size_t n, size_t *n_out)
-{
-	struct farkv_get_item items[BATCH];
-	uint64_t bytes = 0;
-	size_t some = 0;
-	int code = CLI_OK, err;
-
-	while (some < UTIL_MIN(n, (size_t)BATCH) &&
-	       (some == 0 || bytes + keys[some].value_len <= BATCH_BYTES)) {
-		items[some] = (struct farkv_get_item){.key = keys[some].key,
-						      .key_len = keys[some].key_len};
-		bytes += keys[some++].value_len;
-	}
-	err = farkv_mget(s->cli->kv, items, some);
-	if (err && err != FARKV_ECORRUPT) /* of a key: reported with it */
-		return cli_fail(s->cli, err, NULL, 0);
-	for (size_t i = 0; i < some && !code; i++)
-		code = save_item(s, &items[i]);
-	*n_out = some;
-	return code;
-}
-
-/* A cursor is a position among the keys' hashes, which are spread evenly. */
-static double part_done(uint64_t cursor)
-{
-	return cursor ? (double)cursor / 0x1p64 : 1.0;
-}
-
-static int save_records(struct save *s)
-{
-	struct cli_scan scan = {.cli = s->cli};
-	int code = CLI_OK;
-
-	while (!code && !cli_signal && cli_scan_next(&scan, &code)) {
-		code = scan.code; /* a snapshot has all keys */
-		for (size_t at = 0, some = 0; at < scan.n && !code && !cli_signal; at += some)
-			code = save_batch(s, scan.items + at, scan.n - at, &some);
-		outfile_flush(&s->file);
-		progress_show_part(&s->progress, part_done(scan.cursor), s->writer.bytes,
-				   s->writer.totals.records);
-	}
-	return cli_signal ? CLI_FAILED : code;
-}
-
-static int save_all(struct save *s)
-{
-	int err, code;
-
-	s->writer.fd = s->file.fd;
-	s->writer.name = s->file.name;
-	s->writer.stop = &cli_signal;
-	err = snapshot_write_begin(&s->writer, wall_ms());
-	s->moment_ns = clock_now_ns();
-	code = err ? save_error(s, err) : save_records(s);
-	if (!code) {
-		s->writer.totals.took_ms = since_moment_ms(s);
-		err = snapshot_write_end(&s->writer);
-		code = err ? save_error(s, err) : CLI_OK;
-	}
-	snapshot_write_free(&s->writer);
-	return code;
-}
-
-static void save_summary(const struct save *s, uint64_t ns)
-{
-	const struct snapshot_writer *w = &s->writer;
 	double seconds = (double)ns / 1e9;
 	char size[24], speed[24];
 	json_t *o;
 
 	if (s->cli->json) {
 		o = json_object();
-		output_count(o, "records", w->totals.records);
+		output_count(o, "records", w->records);
 		output_count(o, "bytes", w->bytes);
 		json_object_set_new(o, "seconds", json_real(seconds));
 		output_print(o);
 	} else if (!s->cli->quiet) {
 		fprintf(stderr, "saved %" PRIu64 " records, %s, in %.2f s (%s/s)\n",
-			w->totals.records, util_format_size(w->bytes, size, sizeof(size)), seconds,
+			w->records, util_format_size(w->bytes, size, sizeof(size)), seconds,
 			util_format_size((uint64_t)((double)w->bytes / seconds), speed,
 					 sizeof(speed)));
 	}
@@ -192,7 +100,9 @@ static void save_summary(const struct save *s, uint64_t ns)
 
 int cmd_save(struct cli *cli, int argc, char **argv)
 {
-	struct save s = {.cli = cli};
+	struct saving s = {.cli = cli};
+	struct save store = {.progress = save_progress, .store_failed = save_store_failed,
+			     .arg = &s, .stop = &cli_signal, .file = &s.file};
 	uint64_t ns;
 	int code, err;
 
@@ -211,7 +121,9 @@ int cmd_save(struct cli *cli, int argc, char **argv)
 	if (err)
 		return file_error(cli, err, "");
 	progress_begin(&s.progress, cli->quiet, 0);
-	code = save_all(&s);
+	store.kv = cli->kv;
+	err = save_store(&store);
+	code = err ? save_failed(&s, &store, err) : CLI_OK;
 	if (interrupted())
 		cli_error(cli, CLI_FAILED, "interrupted%s", old_file_stays(&s));
 	err = 0;
@@ -223,7 +135,7 @@ int cmd_save(struct cli *cli, int argc, char **argv)
 	if (err)
 		code = file_error(cli, err, "");
 	if (!code)
-		save_summary(&s, ns);
+		save_summary(&s, &store, ns);
 	return code;
 }
 
@@ -258,20 +170,9 @@ static void close_input(const struct input *in)
 		close(in->fd);
 }
 
-/* Read and verify a whole snapshot; returns the error of snapshot.h. */
-static int verify(struct progress *p, struct snapshot_reader *r, const struct input *in)
+static void verify_progress(void *arg, uint64_t bytes, uint64_t records)
 {
-	bool got = true;
-	int err;
-
-	*r = (struct snapshot_reader){.fd = in->fd, .name = in->name, .stop = &cli_signal};
-	err = snapshot_read_begin(r);
-	while (!err && got) {
-		err = snapshot_read_chunk(r, &got);
-		progress_show(p, r->bytes, 0);
-	}
-	snapshot_read_free(r);
-	return err;
+	progress_show(arg, bytes, records);
 }
 
 /* Verify a file by its name. Returns `damaged` for one that is. */
@@ -284,7 +185,8 @@ static int verify_file(struct cli *cli, const char *path, int damaged, struct sn
 	if (code)
 		return code;
 	progress_begin(&p, cli->quiet, in.size);
-	err = verify(&p, r, &in);
+	*r = (struct snapshot_reader){.fd = in.fd, .name = in.name, .stop = &cli_signal};
+	err = snapshot_verify(r, verify_progress, &p);
 	progress_end(&p);
 	if (err)
 		code = file_error(cli, err, "");
@@ -381,169 +283,60 @@ int snapshot_fsck(struct cli *cli)
 
 /* ---- restore --------------------------------------------------------------------- */
 
-struct restore {
+struct restoring {
 	struct cli *cli;
 	struct input in;
-	struct snapshot_reader reader;
 	struct progress progress;
-	bool begun;     /* a chunk was verified; of a regular file all of it */
-	uint64_t total; /* records of the file; 0: not known */
-	uint64_t stored, kept, bytes; /* kept: --if-absent found a value */
-	uint64_t expired;
-	struct farkv_request reqs[BATCH];
-	struct farkv_write_options options[BATCH];
-	size_t n;
+	struct restore store;
 };
 
-static int restore_failed(const struct restore *r, const struct farkv_completion *c)
+static void restore_progress(void *arg, uint64_t bytes, uint64_t records)
 {
-	const struct farkv_request *req = &r->reqs[c->tag];
-
-	return cli_key_error(r->cli, cli_exit_for(c->result), req->key, req->key_len, c->detail);
+	progress_show(&((struct restoring *)arg)->progress, bytes, records);
 }
 
-static int restore_done(struct restore *r, const struct farkv_completion *c)
+static void restore_store_failed(void *arg, int err, const void *key, size_t key_len,
+				 const char *detail)
 {
-	const struct farkv_request *req = &r->reqs[c->tag];
+	cli_key_error(((struct restoring *)arg)->cli, cli_exit_for(err), key, key_len, detail);
+}
 
-	if (c->result == FARKV_EEXISTS) {
-		r->kept++;
+static int restore_all(struct restoring *r)
+{
+	struct restore *s = &r->store;
+	int err;
+
+	*s = (struct restore){.kv = r->cli->kv,
+			      .fd = r->in.fd,
+			      .name = r->in.name,
+			      .size = r->in.size,
+			      .if_absent = r->cli->if_absent,
+			      .stop = &cli_signal,
+			      .progress = restore_progress,
+			      .store_failed = restore_store_failed,
+			      .arg = r};
+	err = restore_store(s);
+	if (!err)
 		return CLI_OK;
-	}
-	if (c->result)
-		return restore_failed(r, c);
-	r->stored++;
-	r->bytes += req->key_len + req->value_len;
-	return CLI_OK;
+	if (s->of_store)
+		return cli_exit_for(err);
+	return file_error(r->cli, err, s->begun ? "" : "; nothing was restored");
 }
 
-/* Write the batch. After an error the requests in flight end, and no more are submitted. */
-static int restore_batch(struct restore *r)
-{
-	struct farkv_completion done[BATCH];
-	struct farkv *kv = r->cli->kv;
-	size_t sent = 0;
-	int code = CLI_OK;
-
-	while ((!code && sent < r->n) || farkv_in_flight(kv)) {
-		int n = !code && sent < r->n ? farkv_submit(kv, r->reqs + sent, r->n - sent) : 0;
-
-		if (n >= 0)
-			sent += (size_t)n;
-		else if (n != FARKV_EAGAIN)
-			code = cli_fail(r->cli, n, r->reqs[sent].key, r->reqs[sent].key_len);
-		n = farkv_wait(kv, done, BATCH, UINT32_MAX);
-		if (n < 0)
-			return code ? code : cli_fail(r->cli, n, NULL, 0);
-		for (int i = 0; i < n; i++) {
-			int c = code ? CLI_OK : restore_done(r, &done[i]);
-
-			code = code ? code : c;
-		}
-	}
-	r->n = 0;
-	return code;
-}
-
-/* Time to live that is left of `ttl_ms`: time in a file counts. */
-static uint64_t ttl_left(const struct restore *r, uint64_t ttl_ms)
-{
-	uint64_t now = wall_ms(), moment = r->reader.moment_ms;
-	uint64_t gone = now > moment ? now - moment : 0;
-
-	return ttl_ms > gone ? UTIL_MIN(ttl_ms - gone, FARKV_TTL_MAX_MS) : 0;
-}
-
-static void restore_add(struct restore *r, const struct snapshot_record *rec)
-{
-	struct farkv_write_options *o = &r->options[r->n];
-
-	*o = (struct farkv_write_options){.size = sizeof(*o), .user = rec->user};
-	if (rec->ttl_ms) {
-		o->ttl_ms = ttl_left(r, rec->ttl_ms);
-		if (!o->ttl_ms) {
-			r->expired++;
-			return;
-		}
-	}
-	r->reqs[r->n] = (struct farkv_request){
-		.tag = r->n,
-		.kind = r->cli->if_absent ? FARKV_REQUEST_ADD : FARKV_REQUEST_PUT,
-		.key = rec->key,
-		.key_len = rec->key_len,
-		.value = rec->value,
-		.value_len = rec->value_len,
-		.options = o,
-	};
-	r->n++;
-}
-
-static int restore_chunk(struct restore *r)
-{
-	struct snapshot_record rec;
-	int code = CLI_OK;
-
-	while (!code && snapshot_next(&r->reader, &rec)) {
-		restore_add(r, &rec);
-		if (r->n == BATCH)
-			code = restore_batch(r);
-	}
-	if (!code)
-		code = restore_batch(r);
-	return code;
-}
-
-static int restore_records(struct restore *r)
-{
-	int err, code = CLI_OK;
-	bool got = true;
-
-	r->reader = (struct snapshot_reader){.fd = r->in.fd, .name = r->in.name,
-					     .stop = &cli_signal};
-	err = snapshot_read_begin(&r->reader);
-	while (!err && !code && got && !cli_signal) {
-		err = snapshot_read_chunk(&r->reader, &got);
-		if (!err && got) {
-			r->begun = true;
-			code = restore_chunk(r);
-		}
-		progress_show(&r->progress, r->in.size + r->reader.bytes, r->stored);
-	}
-	snapshot_read_free(&r->reader);
-	if (err)
-		code = file_error(r->cli, err, r->begun ? "" : "; nothing was restored");
-	return cli_signal ? CLI_FAILED : code;
-}
-
-/* A regular file is read twice: nothing is written before all of it is verified. */
-static int restore_verified(struct restore *r)
-{
-	off_t begin = lseek(r->in.fd, 0, SEEK_CUR);
-	int err = verify(&r->progress, &r->reader, &r->in);
-
-	if (err)
-		return file_error(r->cli, err, "; nothing was restored");
-	r->total = r->reader.totals.records;
-	if (lseek(r->in.fd, begin, SEEK_SET) < 0)
-		return cli_error(r->cli, CLI_FAILED, "cannot read %s: %s", r->in.name,
-				 strerror(errno));
-	return restore_records(r);
-}
-
-static void restore_json(const struct restore *r, double seconds, int code)
+static void restore_json(const struct restoring *r, double seconds, int code)
 {
 	json_t *o = json_object();
 
-	output_count(o, "restored", r->stored);
-	output_count(o, "kept", r->kept);
-	output_count(o, "expired", r->expired);
-	output_count(o, "bytes", r->bytes);
+	output_count(o, "restored", r->store.stored);
+	output_count(o, "kept", r->store.kept);
+	output_count(o, "expired", r->store.expired);
+	output_count(o, "bytes", r->store.bytes);
 	json_object_set_new(o, "seconds", json_real(seconds));
 	json_object_set_new(o, "complete", json_boolean(code == 0));
 	output_print(o);
 }
 
-static void restore_summary(const struct restore *r, uint64_t ns, int code)
+static void restore_summary(const struct restoring *r, uint64_t ns, int code)
 {
 	double seconds = (double)ns / 1e9;
 	char size[24], of[40] = "";
@@ -554,24 +347,24 @@ static void restore_summary(const struct restore *r, uint64_t ns, int code)
 		restore_json(r, seconds, code);
 	if (r->cli->json || r->cli->quiet)
 		return;
-	if (r->total && code)
-		snprintf(of, sizeof(of), " of %" PRIu64, r->total);
+	if (r->store.total && code)
+		snprintf(of, sizeof(of), " of %" PRIu64, r->store.total);
 	fprintf(stderr, "%s %" PRIu64 "%s records, %s, in %.2f s (%.0f records/s)",
 		interrupted() ? "interrupted; restored"
 		: code	      ? "stopped by an error; restored"
 			      : "restored",
-		r->stored, of, util_format_size(r->bytes, size, sizeof(size)), seconds,
-		(double)r->stored / seconds);
+		r->store.stored, of, util_format_size(r->store.bytes, size, sizeof(size)), seconds,
+		(double)r->store.stored / seconds);
 	if (r->cli->if_absent)
-		fprintf(stderr, "; %" PRIu64 " keys had a value and kept it", r->kept);
-	if (r->expired)
-		fprintf(stderr, "; %" PRIu64 " had expired", r->expired);
+		fprintf(stderr, "; %" PRIu64 " keys had a value and kept it", r->store.kept);
+	if (r->store.expired)
+		fprintf(stderr, "; %" PRIu64 " had expired", r->store.expired);
 	fputc('\n', stderr);
 }
 
 int cmd_restore(struct cli *cli, int argc, char **argv)
 {
-	struct restore r = {.cli = cli};
+	struct restoring r = {.cli = cli};
 	int code = open_input(cli, argv[0], &r.in);
 	uint64_t ns;
 
@@ -582,9 +375,9 @@ int cmd_restore(struct cli *cli, int argc, char **argv)
 	if (!code) {
 		cli_catch_signals();
 		progress_begin(&r.progress, cli->quiet, 2 * r.in.size);
-		code = r.in.size ? restore_verified(&r) : restore_records(&r);
+		code = restore_all(&r);
 		ns = progress_end(&r.progress);
-		if (!code || r.begun || interrupted())
+		if (!code || r.store.begun || interrupted())
 			restore_summary(&r, ns, code);
 	}
 	close_input(&r.in);
