@@ -4,7 +4,7 @@ _kvcli()
 {
 	local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD - 1]}
 	local commands="get gets put add replace cas append prepend incr decr ttl touch del mget exists keys load dump save restore info clear stats memory clients kill slowlog fsck cluster ping watch top devices doctor keygen help"
-	local options="--socket --uri --keys --key --timeout-ms --raw --json --csv --last-from-stdin --repeat --interval --format --if-absent --file --servers --initial --ttl --key-base64 --count --match --memory --stat --latency --latency-history --intrinsic-latency --bigkeys --quiet --version --help"
+	local options="--socket --uri --keys --key --timeout-ms --raw --json --csv --last-from-stdin --repeat --interval --format --if-absent --consistent --file --servers --initial --ttl --key-base64 --count --match --memory --stat --latency --latency-history --intrinsic-latency --bigkeys --quiet --version --help"
 	local word
 
 	COMPREPLY=()

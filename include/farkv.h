@@ -408,6 +408,9 @@ struct farkv_stats {
 	uint64_t sets;            /**< put, add, replace, cas, incr, decr, append and prepend
 				       that succeeded */
 	uint64_t expired;         /**< expired values freed by the server, ever */
+	uint64_t saves;           /**< snapshots that the server has saved (kvserver --save) */
+	uint64_t saves_failed;    /**< ... and could not save */
+	uint64_t saved_at_ms;     /**< when the last good one began, ms since 1970; 0: never */
 };
 
 /** Results of farkv_fsck(). */

@@ -44,6 +44,17 @@ static const struct opt opts[] = {
 	{.name = "replace", .type = OPT_BOOL, .offset = OFF(replace), .flags = OPT_NO_FILE,
 	 .help = "With --memory-file: if another kvserver has the store ask it to end, and take "
 		 "over."},
+	{.name = "restore", .type = OPT_STR, .offset = OFF(restore), .metavar = "FILE",
+	 .flags = OPT_PATH,
+	 .help = "Restore this snapshot of kvcli save or --save before serving. Left out if "
+		 "--memory-file has a store; FILE may be missing if --save names it, too."},
+	{.name = "save", .type = OPT_STR, .offset = OFF(save), .metavar = "FILE",
+	 .flags = OPT_PATH,
+	 .help = "Save a snapshot to FILE at SIGUSR1, and at the end unless --memory-file keeps "
+		 "the store; the previous one stays as FILE.1."},
+	{.name = "save-every", .type = OPT_STR, .offset = OFF(save_every), .metavar = "TIME",
+	 .help = "With --save: save every so often: a number of seconds, or with m, h or d "
+		 "after it."},
 	{.name = "socket", .letter = 's', .type = OPT_STR, .offset = OFF(socket),
 	 .metavar = "PATH", .flags = OPT_PATH,
 	 .help = "Socket to listen at. Without this option: "

@@ -41,7 +41,7 @@ struct cli {
 	char *initial, *match, *ttl, *file, *servers, *interval; /* NULL: not given */
 	uint64_t timeout_ms, count, memory, repeat;
 	int format; /* enum record_format + 1; 0: by the file name */
-	bool raw, json, csv, quiet, if_absent, key_base64, last_stdin;
+	bool raw, json, csv, quiet, if_absent, consistent, key_base64, last_stdin;
 	bool stat, latency, latency_history, bigkeys; /* in place of a command */
 	uint64_t intrinsic_s;
 	bool version, help, print_man;

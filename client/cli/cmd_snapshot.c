@@ -107,6 +107,12 @@ int cmd_save(struct cli *cli, int argc, char **argv)
 	int code, err;
 
 	(void)argc;
+	if (cli->consistent)
+		return cli_error(cli, CLI_USAGE,
+				 "--consistent: writers use the blocks that they replace again "
+				 "without asking, so values of one moment do not stay until they "
+				 "are copied; stop the writers during the save, or save without "
+				 "it: each record is then exact by itself");
 	if (strcmp(argv[0], "-") == 0 && cli->json)
 		return cli_error(cli, CLI_USAGE, "--json prints to stdout, where the snapshot goes");
 	if (strcmp(argv[0], "-") == 0 && isatty(STDOUT_FILENO))

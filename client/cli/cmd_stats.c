@@ -6,6 +6,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 #include <jansson.h>
 
@@ -13,7 +14,7 @@
 
 #include "output.h"
 
-enum unit { COUNT, BYTES, MS, NS, PERMILLE };
+enum unit { COUNT, BYTES, MS, NS, PERMILLE, DATE };
 
 static const struct {
 	const char *name;  /* in JSON */
@@ -33,6 +34,9 @@ static const struct {
 	ROW(items, "items", COUNT),
 	ROW(item_bytes, "  their blocks", BYTES),
 	ROW(expired, "expired values freed", COUNT),
+	ROW(saves, "snapshots saved", COUNT),
+	ROW(saves_failed, "  that failed", COUNT),
+	ROW(saved_at_ms, "  last saved at", DATE),
 	ROW(index_slots, "index slots", COUNT),
 	ROW(index_load_permille, "  in use", PERMILLE),
 	ROW(dead_slots, "  of deleted keys", COUNT),
@@ -87,6 +91,19 @@ static void print_json(const struct farkv_stats *s)
 	output_print(o);
 }
 
+/* Since 1970; 0: never. */
+static void print_date(uint64_t ms)
+{
+	time_t t = (time_t)(ms / 1000);
+	char text[40];
+	struct tm tm;
+
+	if (ms && gmtime_r(&t, &tm) && strftime(text, sizeof(text), "%Y-%m-%d %H:%M:%S UTC", &tm))
+		printf("%s\n", text);
+	else
+		printf("never\n");
+}
+
 static void print_row(const char *title, uint64_t v, enum unit unit)
 {
 	char size[24];
@@ -103,6 +120,9 @@ static void print_row(const char *title, uint64_t v, enum unit unit)
 	case NS:
 		printf("%" PRIu64 ".%03" PRIu64 " ms\n", v / 1000000,
 		       v % 1000000 / 1000);
+		break;
+	case DATE:
+		print_date(v);
 		break;
 	case PERMILLE:
 		printf("%" PRIu64 ".%" PRIu64 " %%\n", v / 10, v % 10);

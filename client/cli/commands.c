@@ -167,7 +167,7 @@ const struct cli_command cli_commands[] = {
 	{"dump", "[FILE]", "Print the records of all keys, or of many.", dump_help,
 	 cmd_dump, 0, 1, true, "format csv", "export"},
 	{"save", "FILE", "Save all keys and values to a snapshot.", save_help, cmd_save, 1, 1, true,
-	 "", "backup snapshot bgsave"},
+	 "consistent", "backup snapshot bgsave"},
 	{"restore", "FILE", "Store all records of a snapshot.", restore_help, cmd_restore, 1, 1,
 	 false, "if-absent", ""},
 	{"info", "FILE", "Say what is in a snapshot.", info_help, cmd_info, 1, 1, true, "local",

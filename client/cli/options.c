@@ -59,6 +59,8 @@ static const struct opt opts[] = {
 		 "end of the file's name and takes tsv otherwise."},
 	{.name = "if-absent", .type = OPT_BOOL, .offset = OFF(if_absent),
 	 .help = "load, restore: leave keys alone that have a value."},
+	{.name = "consistent", .type = OPT_BOOL, .offset = OFF(consistent),
+	 .help = "save: have all keys of one moment; refused, with the reason."},
 	{.name = "file", .type = OPT_STR, .offset = OFF(file), .metavar = "FILE", .flags = OPT_PATH,
 	 .help = "fsck: check a snapshot instead of a store."},
 	{.name = "servers", .type = OPT_STR, .offset = OFF(servers), .metavar = "LIST",

@@ -232,6 +232,7 @@ static int options_check(const struct cli *cli, const struct cli_command *c)
 	} few[] = {
 		{"format", cli->format != 0},
 		{"if-absent", cli->if_absent},
+		{"consistent", cli->consistent},
 		{"file", cli->file != NULL},
 		{"count", cli->count != 0},
 		{"match", cli->match != NULL},

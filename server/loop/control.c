@@ -27,6 +27,7 @@
 #include "rekey.h"
 #include "returns.h"
 #include "session.h"
+#include "snapshots.h"
 #include "stats.h"
 #include "sweep.h"
 #include "welcome.h"
@@ -42,6 +43,7 @@ static const struct loop_module *const modules[] = {
 	&sweep_module,
 	&stats_module,
 	&fsck_module,
+	&snapshots_module,
 	NULL,
 };
 
@@ -54,6 +56,7 @@ static void drain_begin(evutil_socket_t sig, short what, void *arg)
 	struct msg m = {.type = MSG_SHUTDOWN};
 
 	(void)what;
+	snapshots_give_up(c);
 	if (c->drain_until)
 		return;
 	if (!c->failed)
@@ -71,7 +74,7 @@ static void drain_begin(evutil_socket_t sig, short what, void *arg)
 	m.refuse.text_len = (uint16_t)strlen("the server is leaving");
 	for (s = TAILQ_FIRST(&c->sessions); s; s = next) {
 		next = TAILQ_NEXT(s, link);
-		if (!session_send(s, &m, NULL, NULL, 0))
+		if (!s->saver && !session_send(s, &m, NULL, NULL, 0))
 			session_end(s);
 	}
 	event_active(c->tick, EV_TIMEOUT, 0);
@@ -97,7 +100,7 @@ static void on_tick(evutil_socket_t fd, short what, void *arg)
 		core_tick_soon(c);
 	if (!c->drain_until)
 		return;
-	if (c->n_connections == 0 || now >= c->drain_until)
+	if (!snapshots_at_end(c, now >= c->drain_until))
 		event_base_loopbreak(c->base);
 }
 

@@ -9,6 +9,7 @@
 struct clustermap;
 struct keyfile;
 struct listen_socket;
+struct saver;
 struct verbs_server_config;
 
 struct control_config {
@@ -23,6 +24,10 @@ struct control_config {
 	bool keys_on_socket;        /* socket clients need a key, too */
 	const struct clustermap *map; /* of the cluster; NULL: in none */
 	uint32_t server;              /* which of its servers this is */
+	struct saver *saver; /* makes snapshots; NULL: none */
+	bool saves;          /* to a file */
+	uint64_t save_every_ms; /* 0: not by itself */
+	bool save_at_end;
 	bool verify; /* verify every block of a region that is adopted */
 };
 

@@ -3,9 +3,12 @@
 
 #include "core.h"
 
+#include <string.h>
+
 #include "common/base/atomic.h"
 #include "common/base/clock.h"
 #include "common/base/log.h"
+#include "server/saver/saver.h"
 
 #define TICK_MS 200
 /* Log lines per period: warnings about peers, notes about single clients. */
@@ -26,6 +29,11 @@ void core_fail(struct control *c)
 {
 	c->failed = true;
 	event_active(c->on_term, EV_SIGNAL, 1);
+}
+
+bool core_is_saver(const struct control *c, const char *name)
+{
+	return c->cfg.saver && strcmp(c->cfg.saver->name, name) == 0;
 }
 
 void core_memory_freed(struct control *c)

@@ -70,6 +70,7 @@ struct control {
 	uint64_t inherit_until_ns; /* see core_expects_clients(); 0: the region was not adopted */
 	uint64_t drain_until; /* 0: serving */
 	bool failed;
+	bool restoring; /* the saver alone is let in: snapshots.h */
 	struct rate_limit complaints, notes; /* of log lines */
 	struct loop_counts counts;
 	struct pauses pauses;
@@ -88,6 +89,7 @@ struct control {
 	struct sweep *sweep;
 	struct stats *stats;
 	struct fsck *fsck;
+	struct snapshots *snapshots; /* NULL: none are made */
 	uint64_t reclaim_until_ns; /* time limit for the answers to RECLAIM */
 };
 
@@ -107,6 +109,9 @@ static inline void core_count_hits(struct hits *sum, struct hits h)
 
 /** Shut down as soon as possible; control_run() then returns 1. */
 void core_fail(struct control *c);
+
+/** True if a client that gives this name is the server's own child: server/saver/saver.h. */
+bool core_is_saver(const struct control *c, const char *name);
 
 /** Tell all modules; see struct loop_module. */
 void core_memory_freed(struct control *c);

@@ -28,10 +28,15 @@
 #include "server/memory/memlimit.h"
 #include "server/memory/region.h"
 #include "server/memory/region_file.h"
+#include "server/saver/start.h"
+#include "snapshots.h"
 #include "transport.h"
 
 /* "shm://", each byte of a path as %XX, and a NUL. */
 #define URI_MAX (3 * SOCKPATH_MAX + 8)
+
+#define SAVE_EVERY_MIN_MS UINT64_C(1000)
+#define SAVE_EVERY_MAX_MS (UINT64_C(365) * 24 * 3600 * 1000)
 
 /* Everything that serve() opens. */
 struct serving {
@@ -51,11 +56,20 @@ struct serving {
 	struct region region;
 	bool region_open;
 	struct control *control;
+	uint64_t save_every_ms;
+	bool restore; /* the snapshot is there, and the region is new */
+	struct saver saver; /* pid 0: none */
 };
 
 unsigned serve_format(void)
 {
 	return REGION_VERSION;
+}
+
+/* The saver is a client as well. */
+static uint32_t max_sessions(const struct server_config *cfg)
+{
+	return (uint32_t)cfg->max_sessions + (cfg->save || cfg->restore ? 1 : 0);
 }
 
 struct region_config serve_region(const struct server_config *cfg)
@@ -66,7 +80,7 @@ struct region_config serve_region(const struct server_config *cfg)
 		.max_value = cfg->max_value,
 		.max_key = (uint32_t)cfg->max_key,
 		.grace_ns = cfg->grace_ms * NS_PER_MS,
-		.sessions = (uint32_t)cfg->max_sessions * 2, /* lingering ones, too */
+		.sessions = max_sessions(cfg) * 2, /* lingering ones, too */
 		.pages = (enum pages_want)cfg->hugepages,
 	};
 }
@@ -169,9 +183,48 @@ static int check_cluster(struct serving *s)
 	return EXIT_CONFIG;
 }
 
+/* A restored snapshot that --save has not written yet is no mistake: it is the first start. */
+static int check_restore(struct serving *s)
+{
+	const struct server_config *cfg = s->cfg;
+
+	if (!cfg->restore)
+		return 0;
+	s->restore = access(cfg->restore, R_OK) == 0;
+	if (s->restore || (errno == ENOENT && cfg->save && strcmp(cfg->save, cfg->restore) == 0))
+		return 0;
+	err_set_errno(FARKV_ESYS, errno, "restore: cannot read %s", cfg->restore);
+	return EXIT_RUN;
+}
+
+static int check_snapshots(struct serving *s)
+{
+	const struct server_config *cfg = s->cfg;
+
+	if (cfg->save_every && !cfg->save) {
+		err_set(FARKV_EINVAL, "save-every: there is no file; give --save FILE");
+		return EXIT_USAGE;
+	}
+	if (cfg->save_every &&
+	    (!util_parse_duration(cfg->save_every, &s->save_every_ms) ||
+	     s->save_every_ms < SAVE_EVERY_MIN_MS || s->save_every_ms > SAVE_EVERY_MAX_MS)) {
+		err_set(FARKV_EINVAL, "save-every: '%s' is no time from 1s to 365d, such as 10m",
+			cfg->save_every);
+		return EXIT_USAGE;
+	}
+	if ((cfg->save || cfg->restore) && cfg->cluster_map) {
+		err_set(FARKV_EINVAL, "%s: a server of a cluster has a part of the keys; use kvcli "
+				      "%s, which has all of them",
+			cfg->save ? "save" : "restore", cfg->save ? "save" : "restore");
+		return EXIT_USAGE;
+	}
+	return check_restore(s);
+}
+
 static int check(struct serving *s)
 {
 	const struct server_config *cfg = s->cfg;
+	int code;
 
 	if (transport_address(cfg->listen, &s->address))
 		return EXIT_USAGE;
@@ -192,7 +245,8 @@ static int check(struct serving *s)
 	}
 	if (cfg->keys && keyfile_load(cfg->keys, &s->keys))
 		return EXIT_CONFIG;
-	return check_cluster(s);
+	code = check_snapshots(s);
+	return code ? code : check_cluster(s);
 }
 
 int serve_check(const struct server_config *cfg)
@@ -309,7 +363,7 @@ static int open_control(struct serving *s)
 	const struct server_config *cfg = s->cfg;
 	struct verbs_server_config rdma = rdma_config(s);
 	struct control_config cc = {
-		.max_sessions = (uint32_t)cfg->max_sessions,
+		.max_sessions = max_sessions(cfg),
 		.drain_ms = (uint32_t)cfg->drain_ms,
 		.hello_ms = 5000,
 		.socket = s->plan.socket ? &s->socket : NULL,
@@ -319,6 +373,11 @@ static int open_control(struct serving *s)
 		.keys_on_socket = cfg->keys_on_socket || !s->plan.rdma,
 		.map = s->map,
 		.server = s->server,
+		.saver = s->saver.pid > 0 ? &s->saver : NULL,
+		.saves = cfg->save != NULL,
+		.save_every_ms = s->save_every_ms,
+		/* A region in files outlives the server, whose successor waits for its end. */
+		.save_at_end = cfg->save && !cfg->memory_file,
 		.verify = cfg->verify,
 	};
 
@@ -346,22 +405,27 @@ static void tell_ready(int fd)
 		log_warn("cannot write to ready-fd: %s", strerror(errno));
 }
 
-/* kvcli options for the suggested command: a key that may write, if there is one. */
+/* A key that may write, if there is one. */
+static const char *key_name(const struct serving *s)
+{
+	const struct key *k;
+
+	for (size_t i = 0; (k = keyfile_at(s->keys, i)); i++)
+		if (k->role == KEY_RW)
+			return k->name;
+	return keyfile_at(s->keys, 0)->name;
+}
+
+/* kvcli options for the suggested command. */
 static const char *key_options(const struct serving *s, char *buf, size_t cap)
 {
-	const struct key *key = keyfile_at(s->keys, 0), *k;
 	char word[PATH_MAX + 64];
 	char *full = realpath(s->cfg->keys, NULL);
 	bool several = keyfile_at(s->keys, 1) != NULL;
 
-	for (size_t i = 0; (k = keyfile_at(s->keys, i)); i++)
-		if (k->role == KEY_RW) {
-			key = k;
-			break;
-		}
 	snprintf(buf, cap, "--keys %s %s%s%s",
 		 util_shell_word(full ? full : s->cfg->keys, word, sizeof(word)),
-		 several ? "--key " : "", several ? key->name : "",
+		 several ? "--key " : "", several ? key_name(s) : "",
 		 several ? " " : "");
 	free(full);
 	return buf;
@@ -406,19 +470,38 @@ static void announce(const struct serving *s)
 		tell_ready((int)cfg->ready_fd);
 }
 
-static int open_all(struct serving *s)
+/* Before anything that a child must not have. */
+static int start_saver(struct serving *s)
 {
-	struct region_config rc = serve_region(s->cfg);
+	const struct server_config *cfg = s->cfg;
+	struct saver_config sc = {.save = cfg->save, .restore = cfg->restore, .keys = cfg->keys};
+
+	if (!cfg->save && !cfg->restore)
+		return 0;
+	return saver_start(&sc, &s->saver) ? EXIT_RUN : 0;
+}
+
+static int open_early(struct serving *s)
+{
 	int code = check(s);
 
 	if (!code)
 		code = choose(s);
+	if (!code)
+		code = start_saver(s);
 	if (code)
 		return code;
 	raise_file_limit(s->cfg->max_sessions);
 	/* A file size limit below the region's size: report an error instead of ending. */
 	signal(SIGXFSZ, SIG_IGN);
-	code = open_file(s);
+	return open_file(s);
+}
+
+static int open_all(struct serving *s)
+{
+	struct region_config rc = serve_region(s->cfg);
+	int code = open_early(s);
+
 	if (code)
 		return code;
 	/* Before memory is taken: the kernel might kill a server that already serves there. */
@@ -433,6 +516,7 @@ static int open_all(struct serving *s)
 		rc.pages = PAGES_NEVER;
 	rc.pinned = s->plan.rdma;
 	rc.file = s->file_open ? &s->file : NULL;
+	rc.unfinished = true;
 	if (!s->file_open || !s->file.found)
 		warn_of_memory(s->cfg, rc.pinned);
 	if (region_create(&rc, &s->region))
@@ -442,6 +526,26 @@ static int open_all(struct serving *s)
 	if (!code && s->socket_open && listen_begin(&s->socket))
 		code = EXIT_RUN;
 	return code;
+}
+
+/* Have the saver connect, restore, and let later servers find the region. */
+static int fill(struct serving *s)
+{
+	const struct server_config *cfg = s->cfg;
+	const char *rdma = control_rdma_address(s->control);
+
+	if (s->saver.pid > 0 &&
+	    !snapshots_open(s->control, rdma ? rdma : s->uri, s->keys ? key_name(s) : NULL)) {
+		err_set(FARKV_EDISCONNECTED, "the saving process has ended");
+		return EXIT_RUN;
+	}
+	if (cfg->restore && s->region.found)
+		log_info("restore: left out, the store of %s is there", cfg->memory_file);
+	else if (cfg->restore && !s->restore)
+		log_info("restore: there is no %s yet, the store is empty", cfg->restore);
+	else if (cfg->restore && snapshots_restore(s->control))
+		return EXIT_RUN;
+	return s->file_open && region_file_finish(&s->file) ? EXIT_RUN : 0;
 }
 
 /*
@@ -456,6 +560,7 @@ static void signals_hold(bool hold)
 	sigaddset(&set, SIGTERM);
 	sigaddset(&set, SIGINT);
 	sigaddset(&set, SIGHUP);
+	sigaddset(&set, SIGUSR1);
 	sigprocmask(hold ? SIG_BLOCK : SIG_UNBLOCK, &set, NULL);
 }
 
@@ -467,15 +572,19 @@ int serve(const struct server_config *cfg)
 	log_never_wait();
 	signals_hold(true);
 	code = open_all(&s);
+	signals_hold(code != 0);
+	if (!code)
+		code = fill(&s);
 	if (code) {
 		log_error("%s", err_detail());
 	} else {
-		signals_hold(false);
 		announce(&s);
 		code = control_run(s.control);
-		signals_hold(true);
 	}
+	signals_hold(true);
 	control_free(s.control);
+	if (s.saver.pid > 0)
+		saver_stop(&s.saver);
 	release_claim(&s);
 	if (s.region_open)
 		region_destroy(&s.region);

@@ -72,6 +72,7 @@ struct session {
 	bool challenged; /* CHALLENGE was sent, AUTH is due */
 	bool welcomed; /* it takes part in barriers */
 	bool readonly;
+	bool saver;    /* of the server's own child: snapshots.h */
 	bool begun;    /* it has sent a message after WELCOME */
 	bool left;     /* it has sent BYE, or nothing after WELCOME */
 	uint64_t barrier_owed; /* number of the BARRIER to be acknowledged, or 0 */
@@ -91,6 +92,7 @@ struct session {
 		uint64_t since_ns; /* since when it owes an answer */
 		bool granted;      /* it has ever been granted blocks */
 	} sweep; /* see sweep.c */
+	bool held; /* its HELLO waits for the end of a restore */
 	uint32_t id;
 	uint64_t connected_ns; /* or when its HELLO was parked or resumed */
 	pid_t pid;     /* of the peer, for the log; 0: remote or in another PID namespace */

@@ -15,6 +15,7 @@
 #include "expire.h"
 #include "grow.h"
 #include "session.h"
+#include "snapshots.h"
 #include "sweep.h"
 #include "waiters.h"
 
@@ -150,6 +151,15 @@ static void add_hits(struct msg *m, const struct control *c)
 	add(m, MSG_STAT_SETS, h.sets);
 }
 
+static void add_snapshots(struct msg *m, const struct control *c)
+{
+	struct snapshots_stats n = snapshots_stats(c);
+
+	add(m, MSG_STAT_SAVES, n.saves);
+	add(m, MSG_STAT_SAVES_FAILED, n.failed);
+	add(m, MSG_STAT_SAVED_AT_MS, n.saved_at_ms);
+}
+
 static void fill(struct control *c, struct msg *m)
 {
 	const struct stats *st = c->stats;
@@ -178,6 +188,7 @@ static void fill(struct control *c, struct msg *m)
 	add(m, MSG_STAT_PAGES_REFUSED, reserve_refused(r->reserve));
 	add_hits(m, c);
 	add(m, MSG_STAT_EXPIRED, expire_count(c));
+	add_snapshots(m, c);
 }
 
 static bool answer(struct session *s, uint32_t req)

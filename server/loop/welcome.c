@@ -314,6 +314,13 @@ static bool go_on(struct session *s)
 	return welcome(s, s->hello.role == MSG_ROLE_RO, NULL, NULL);
 }
 
+/* Everything but the server's own child waits until a snapshot is restored. */
+static bool hold(struct session *s)
+{
+	s->held = s->control->restoring && !s->saver;
+	return s->held;
+}
+
 /* A sweep lets new writers in. */
 static void resume(struct session *s)
 {
@@ -322,12 +329,37 @@ static void resume(struct session *s)
 	(void)go_on(s);
 }
 
+/* A returning client may be just what the sweep waits for: do not park it. */
+static bool admit(struct session *s)
+{
+	if (hold(s))
+		return true;
+	if (s->hello.role != MSG_ROLE_RW || follows_one(s) || !sweep_holds_writers(s->control))
+		return go_on(s);
+	s->resume = resume;
+	s->connected_ns = clock_now_ns(); /* it waits from now on */
+	return true;
+}
+
+void welcome_waiting(struct control *c)
+{
+	struct session *s, *next;
+
+	for (s = TAILQ_FIRST(&c->sessions); s; s = next) {
+		next = TAILQ_NEXT(s, link);
+		if (!s->held)
+			continue;
+		s->connected_ns = clock_now_ns();
+		(void)admit(s);
+	}
+}
+
 bool welcome_on_hello(struct session *s, const struct msg *m, const void *body,
 		      size_t len)
 {
 	struct session_hello *h = &s->hello;
 
-	if (s->welcomed || s->challenged || s->resume) {
+	if (s->welcomed || s->challenged || s->resume || s->held) {
 		session_refuse(s, MSG_REASON_PROTOCOL, "HELLO was said twice");
 		return false;
 	}
@@ -338,6 +370,7 @@ bool welcome_on_hello(struct session *s, const struct msg *m, const void *body,
 	snprintf(s->name, sizeof(s->name), "%.*s", (int)m->hello.name_len,
 		 (const char *)m->hello.name);
 	util_one_line(s->name);
+	s->saver = core_is_saver(s->control, s->name);
 	h->req = m->req;
 	h->role = m->hello.role;
 	h->replaces = m->hello.replaces;
@@ -349,13 +382,7 @@ bool welcome_on_hello(struct session *s, const struct msg *m, const void *body,
 		memcpy(h->body, body, len);
 		h->body_len = (uint16_t)len;
 	}
-	/* A returning client may be just what the sweep waits for: do not park it. */
-	if (h->role != MSG_ROLE_RW || follows_one(s) ||
-	    !sweep_holds_writers(s->control))
-		return go_on(s);
-	s->resume = resume;
-	s->connected_ns = clock_now_ns(); /* it waits from now on */
-	return true;
+	return admit(s);
 }
 
 bool welcome_on_auth(struct session *s, const struct msg *m)
@@ -399,7 +426,7 @@ static struct session *oldest_mute(const struct control *c,
 	struct session *s;
 
 	TAILQ_FOREACH(s, &c->sessions, link)
-		if (!s->welcomed && !s->resume)
+		if (!s->welcomed && !s->resume && !s->held)
 			return s;
 	return newest;
 }
@@ -451,7 +478,7 @@ static bool tick(struct control *c)
 
 	for (s = TAILQ_FIRST(&c->sessions); s; s = next) {
 		next = TAILQ_NEXT(s, link);
-		if (s->welcomed || s->resume)
+		if (s->welcomed || s->resume || s->held)
 			continue;
 		if (now - s->connected_ns > c->cfg.hello_ms * NS_PER_MS)
 			session_refuse(s, MSG_REASON_DISPLACED,

@@ -26,6 +26,8 @@ bool welcome_make_room(struct control *c);
 /** Handle HELLO, whose body is `body`; false: the session is gone. */
 bool welcome_on_hello(struct session *s, const struct msg *m, const void *body,
 		      size_t len);
+/** Go on with the clients whose HELLO waits for the end of a restore. May end sessions. */
+void welcome_waiting(struct control *c);
 /** Handle AUTH. */
 bool welcome_on_auth(struct session *s, const struct msg *m);
 

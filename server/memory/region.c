@@ -432,7 +432,7 @@ static int region_new(struct region *r, const struct region_config *cfg)
 		return err;
 	sign(r);
 	step_reached(STEP_CREATED);
-	return cfg->file ? region_file_finish(cfg->file) : 0;
+	return cfg->file && !cfg->unfinished ? region_file_finish(cfg->file) : 0;
 }
 
 static int region_found(struct region *r, const struct region_config *cfg)

@@ -31,6 +31,7 @@ struct region_config {
 	/* The region's files, whose lock region_create() takes over; NULL: it dies with the
 	 * server. The sizes of a region that was found there count, not those above. */
 	struct region_file *file;
+	bool unfinished; /* the caller calls region_file_finish() for a new region */
 };
 
 struct region {

@@ -56,11 +56,12 @@ unwrap() {
 for program in "$KVSERVER" "$KVCLI" "$KVBENCH"; do
 	[ -x "$program" ] || skip "$program is not built; run by make check"
 done
+KVSERVER=$(unwrap "$KVSERVER")
 KVCLI=$(unwrap "$KVCLI")
 KVBENCH=$(unwrap "$KVBENCH")
 # shellcheck disable=SC2154 # exported by make check
 LD_LIBRARY_PATH=$top_builddir/client/.libs${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
-export KVCLI KVBENCH LD_LIBRARY_PATH
+export KVSERVER KVCLI KVBENCH LD_LIBRARY_PATH
 
 kvcli() { "$KVCLI" "$@"; }
 kvbench() { "$KVBENCH" "$@"; }

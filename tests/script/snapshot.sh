@@ -59,6 +59,13 @@ expect 0 kvcli info - <"$snap"
 expect 0 kvcli --json info "$snap" && shows "\"records\":$((many + 3)),"
 expect 0 kvcli fsck --file "$snap" && prints "$((many + 3)) records, nothing is wrong\n"
 
+# ---- one moment for all keys is not offered
+rm "$snap"
+expect 64 kvcli save --consistent "$snap" && says '--consistent: writers use the blocks .* again'
+[ ! -e "$snap" ] || fail "a refused save has written a file"
+expect 64 kvcli restore --consistent "$snap" && says '--consistent does not apply here'
+kvcli -q save "$snap"
+
 # ---- pipes
 kvcli -q clear
 kvcli -q put late 1
