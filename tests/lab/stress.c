@@ -29,6 +29,7 @@
 #include "linear.h"
 #include "stress.h"
 #include "tests/rig/marks.h"
+#include "tests/rig/shm_folder.h"
 
 #define ROUND_MS 2500u
 /* By RDMA a client takes long to begin, at least in a guest. */
@@ -492,8 +493,7 @@ START_TEST(servers_killed_and_adopted_stay_linearizable)
 
 	if (options.address || real_server_is_remote())
 		return;
-	snprintf(memory_file, sizeof(memory_file), "%s/farkv-stress-%d",
-		 access("/dev/shm", W_OK) ? "/tmp" : "/dev/shm", (int)getpid());
+	snprintf(memory_file, sizeof(memory_file), "%s/%d", shm_folder, (int)getpid());
 	plan(false);
 	board->plan.server_args = adopted_args;
 	board->plan.adopt_server = true;
@@ -589,6 +589,7 @@ static Suite *suite(void)
 	tcase_set_timeout(clients, limit);
 	tcase_add_test(clients, clients_stopped_and_killed_stay_linearizable);
 	suite_add_tcase(s, clients);
+	tcase_add_unchecked_fixture(server, shm_folder_make, shm_folder_remove);
 	tcase_set_timeout(server, limit);
 	tcase_add_test(server, servers_stopped_and_killed_stay_linearizable);
 	tcase_add_test(server, servers_killed_and_adopted_stay_linearizable);

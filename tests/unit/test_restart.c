@@ -18,6 +18,7 @@
 #include "tests/rig/e2e.h"
 #include "tests/rig/entries.h"
 #include "tests/rig/real_server.h"
+#include "tests/rig/shm_folder.h"
 #include "tests/rig/test_main.h"
 
 #define LONG_MS 60000 /* a deadline that no call should need */
@@ -31,21 +32,15 @@ static struct farkv *kv;
 
 static void setup(void)
 {
-	const char *shm = access("/dev/shm", W_OK) ? "/tmp" : "/dev/shm";
-
-	snprintf(file, sizeof(file), "%s/farkv-restart-%d", shm, (int)getpid());
+	snprintf(file, sizeof(file), "%s/%d", shm_folder, (int)getpid());
 	real_server_init(&srv, args);
 	kv = e2e_open(srv.path, LONG_MS);
 }
 
 static void teardown(void)
 {
-	char cmd[800];
-
 	farkv_close(kv);
 	real_server_fini(&srv);
-	snprintf(cmd, sizeof(cmd), "rm -rf %s %s.data %s.sessions %s.new", file, file, file, file);
-	ck_assert_int_eq(system(cmd), 0);
 }
 
 static void key_of(int i, char key[24])
@@ -371,6 +366,7 @@ static Suite *suite(void)
 	TCase *t = tcase_create("restart");
 
 	real_server_require();
+	tcase_add_unchecked_fixture(t, shm_folder_make, shm_folder_remove);
 	tcase_add_checked_fixture(t, setup, teardown);
 	tcase_add_test(t, server_killed_the_next_one_has_all_values);
 	tcase_add_loop_test(t, server_gone_clients_of_its_host_go_on, 0, 2);
