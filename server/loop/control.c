@@ -67,7 +67,7 @@ static void drain_begin(evutil_socket_t sig, short what, void *arg)
 	if (c->unix_port)
 		(void)conn_unix_accept(c->unix_port, false);
 	/* Clients take a server that listens for the next one. */
-	if (c->unix_port && c->region->sessions_fd >= 0)
+	if (c->unix_port && c->region->outlives)
 		listen_hide(c->cfg.socket);
 	m.refuse.reason = MSG_REASON_SHUTDOWN;
 	m.refuse.text = (const uint8_t *)"the server is leaving";

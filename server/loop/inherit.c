@@ -16,6 +16,7 @@
 #include "common/base/clock.h"
 #include "common/base/err.h"
 #include "common/base/log.h"
+#include "server/memory/fdstore.h"
 #include "server/memory/step.h"
 
 #include "barrier.h"
@@ -39,6 +40,7 @@ static int inherit_one(struct control *c, struct session_entry *e)
 	t->pid = (pid_t)e->pid;
 	t->entry = e;
 	t->dir_fd = c->region->sessions_fd;
+	t->stored = t->dir_fd < 0;
 	errnum = tether_open(t);
 	if (!errnum) {
 		lingering_add(&c->lingering, t);
@@ -73,6 +75,8 @@ static void remove_others(const struct control *c)
 	DIR *d = fd < 0 ? NULL : fdopendir(fd);
 	const struct dirent *e;
 
+	if (c->region->sessions_fd < 0)
+		fdstore_drop_rest();
 	while (d && (e = readdir(d)))
 		if (!is_entered(c, e->d_name))
 			(void)unlinkat(c->region->sessions_fd, e->d_name, 0);

@@ -12,6 +12,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "server/memory/fdstore.h"
+
 #include "roster.h"
 
 struct tether *tether_new(void)
@@ -23,28 +25,30 @@ struct tether *tether_new(void)
 	return t;
 }
 
+static const char *name_of(const struct tether *t, char name[24])
+{
+	snprintf(name, 24, t->stored ? "farkv-session-%u" : "%u", t->id);
+	return name;
+}
+
 /*
  * A file of one page: no client can fill it with more memory. The page is taken here, because a
  * client that touches one that the machine lacks is killed.
  */
 static int make_memfd(struct tether *t)
 {
+	char name[24];
+
 	t->fd = t->client_fd = memfd_create("farkv-session", MFD_CLOEXEC | MFD_ALLOW_SEALING);
 	if (t->fd < 0 || fallocate(t->fd, 0, 0, HITS_FILE_BYTES) < 0 ||
 	    fcntl(t->fd, F_ADD_SEALS, F_SEAL_GROW | F_SEAL_SHRINK) < 0)
 		return errno;
-	return 0;
-}
-
-static const char *name_of(const struct tether *t, char name[16])
-{
-	snprintf(name, 16, "%u", t->id);
-	return name;
+	return t->stored ? fdstore_put(name_of(t, name), t->fd) : 0;
 }
 
 static int make_file(struct tether *t)
 {
-	char name[16];
+	char name[24];
 
 	t->fd = openat(t->dir_fd, name_of(t, name),
 		       O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
@@ -62,8 +66,12 @@ int tether_make(struct tether *t)
 
 int tether_open(struct tether *t)
 {
-	char name[16];
+	char name[24];
 
+	if (t->stored) {
+		t->fd = fdstore_take(name_of(t, name));
+		return t->fd < 0 ? ENOENT : 0;
+	}
 	t->fd = openat(t->dir_fd, name_of(t, name), O_RDWR | O_CLOEXEC | O_NOFOLLOW);
 	return t->fd < 0 ? errno : 0;
 }
@@ -117,9 +125,11 @@ void tether_free(struct tether *t)
 
 void tether_remove(struct tether *t)
 {
-	char name[16];
+	char name[24];
 
-	if (t && t->dir_fd >= 0 && t->fd >= 0)
+	if (t && t->stored && t->fd >= 0)
+		fdstore_drop(name_of(t, name));
+	else if (t && t->dir_fd >= 0 && t->fd >= 0)
 		(void)unlinkat(t->dir_fd, name_of(t, name), 0);
 	tether_free(t);
 }

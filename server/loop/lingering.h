@@ -14,6 +14,8 @@
  * its own descriptor of it. The client's mapping keeps that open file, and with it the lock, until
  * the last mapping and descriptor are gone: then another lock can be had.
  *
+ * In the descriptor store of systemd they are memfds that are put there.
+ *
  * A memfd can be sealed against writing unless it is mapped: so the server asks by sealing
  * it (memfd_create(2), F_SEAL_WRITE). A client that has tampered with the seals is not
  * waited for: a reader harms only itself, and a writer could damage everything anyway.
@@ -36,6 +38,7 @@ struct tether {
 	int fd;              /* -1 until tether_make() */
 	int client_fd;       /* to be sent with WELCOME, then tether_sent(); may be `fd` */
 	int dir_fd;          /* folder of the file, which outlives the server; -1: a memfd */
+	bool stored;         /* in the descriptor store (server/memory/fdstore.h), without a folder */
 	uint32_t id;         /* of the session */
 	pid_t pid;           /* of its process; 0: in another PID namespace */
 	struct session_entry *entry; /* in the session table; may be NULL */

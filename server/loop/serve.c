@@ -25,6 +25,7 @@
 #include "common/rdma/verbs.h"
 #include "control.h"
 #include "listen.h"
+#include "server/memory/fdstore.h"
 #include "server/memory/memlimit.h"
 #include "server/memory/region.h"
 #include "server/memory/region_file.h"
@@ -298,14 +299,27 @@ static int open_socket(struct serving *s)
 	return 0;
 }
 
+/* Descriptors that do not fit are dropped without a word, and a session's must not be missing. */
+static bool store_is_there(const struct server_config *cfg)
+{
+	uint64_t room = fdstore_room(), needs = 2 * max_sessions(cfg) + 2;
+
+	if (room && room < needs)
+		log_warn("the store is lost at a restart: the unit has FileDescriptorStoreMax=%" PRIu64
+			 ", and with max-sessions=%" PRIu64 " it takes %" PRIu64,
+			 room, cfg->max_sessions, needs);
+	return room >= needs;
+}
+
 /* Before the socket: with --replace another server has that, too. */
 static int open_file(struct serving *s)
 {
 	const struct server_config *cfg = s->cfg;
 
-	if (!cfg->memory_file)
+	if (!cfg->memory_file && !store_is_there(cfg))
 		return 0;
-	if (region_file_open(cfg->memory_file, cfg->replace, &s->file))
+	if (cfg->memory_file ? region_file_open(cfg->memory_file, cfg->replace, &s->file) :
+			       region_file_of_store(&s->file))
 		return EXIT_RUN;
 	s->file_open = true;
 	return 0;
@@ -376,8 +390,8 @@ static int open_control(struct serving *s)
 		.saver = s->saver.pid > 0 ? &s->saver : NULL,
 		.saves = cfg->save != NULL,
 		.save_every_ms = s->save_every_ms,
-		/* A region in files outlives the server, whose successor waits for its end. */
-		.save_at_end = cfg->save && !cfg->memory_file,
+		/* A region that outlives the server has a successor that waits for its end. */
+		.save_at_end = cfg->save && !s->file_open,
 		.verify = cfg->verify,
 	};
 
@@ -540,7 +554,7 @@ static int fill(struct serving *s)
 		return EXIT_RUN;
 	}
 	if (cfg->restore && s->region.found)
-		log_info("restore: left out, the store of %s is there", cfg->memory_file);
+		log_info("restore: left out, the store of %s is there", s->file.path);
 	else if (cfg->restore && !s->restore)
 		log_info("restore: there is no %s yet, the store is empty", cfg->restore);
 	else if (cfg->restore && snapshots_restore(s->control))

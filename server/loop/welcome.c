@@ -93,7 +93,7 @@ static void fill(struct session *s, struct msg *w)
 	w->welcome.meta_bytes = sb->meta_bytes;
 	w->welcome.grace_ns = sb->grace_ns;
 	w->welcome.n_areas = 2;
-	if (c->region->sessions_fd >= 0)
+	if (c->region->outlives)
 		w->welcome.flags |= MSG_WELCOME_OUTLIVES;
 	memcpy(w->welcome.token, s->token, sizeof(s->token));
 	if (s->port->remote) {
@@ -220,6 +220,7 @@ static bool prepare(struct session *s, struct msg *w)
 	if (s->tether) {
 		s->tether->id = s->id;
 		s->tether->dir_fd = c->region->sessions_fd;
+		s->tether->stored = c->region->outlives && c->region->sessions_fd < 0;
 	}
 	errnum = s->tether ? tether_make(s->tether) : 0;
 	if (errnum) {
@@ -273,7 +274,7 @@ static bool welcome(struct session *s, bool readonly,
 		auth_server_tag(key, &in, w.welcome.tag);
 	}
 	s->entry = roster_enter(c->region, s->id, s->port->remote ? 0 : s->pid);
-	if (!s->entry && c->region->sessions_fd >= 0) {
+	if (!s->entry && c->region->outlives) {
 		session_refuse(s, MSG_REASON_FULL, "the region's session table is full");
 		return false;
 	}

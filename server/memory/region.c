@@ -65,6 +65,10 @@ static int meta_file(struct region *r, const struct region_file *f)
 					     ftruncate(r->meta_fd, (off_t)r->sb.meta_bytes))))
 		return err_set_errno(FARKV_ESYS, errno,
 				     "cannot create the region's metadata");
+	/* Clients cannot truncate it. A later server must map it for writing. */
+	if (f->stored && !f->found &&
+	    fcntl(r->meta_fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL))
+		return err_set_errno(FARKV_ESYS, errno, "cannot seal the region's metadata");
 	return meta_map(r);
 }
 
@@ -246,13 +250,16 @@ static int superblock_create(struct region *r, const struct region_config *cfg,
 static int data_create(struct region *r, const struct region_config *cfg, uint64_t bytes)
 {
 	struct pages p = {.fd = -1};
-	int err = cfg->file ? region_file_data(cfg->file, bytes, &p.fd) :
-			      pages_create(bytes, cfg->pages, &p);
+	bool named = cfg->file && (cfg->file->found || !cfg->file->stored);
+	int err = named ? region_file_data(cfg->file, bytes, &p.fd) :
+			  pages_create(bytes, cfg->pages, &p);
 
-	if (!err && cfg->file)
+	if (!err && named)
 		err = pages_of_file(p.fd, bytes, &p);
 	if (err)
 		return err;
+	if (cfg->file)
+		cfg->file->data_fd = p.fd;
 	r->data_fd = p.fd;
 	r->data = p.map;
 	r->reserve = reserve_new(p.fd, !p.there);
@@ -395,6 +402,7 @@ static int areas_create(struct region *r, const struct region_config *cfg)
 		err = region_file_sessions(cfg->file, &r->sessions_fd);
 	if (err)
 		return err;
+	r->outlives = cfg->file != NULL;
 	keep_to_itself(r->meta, r->sb.meta_bytes);
 	keep_to_itself(r->data, bytes);
 	r->meta_ro_fd = reopen_readonly(r->meta_fd);

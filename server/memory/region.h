@@ -42,6 +42,7 @@ struct region {
 	int meta_ro_fd;       /* handed to every client */
 	int data_ro_fd;       /* handed to read-only clients */
 	bool found;           /* it was an earlier server's: see server/index/adopt.h */
+	bool outlives;        /* a later server may find it */
 	int sessions_fd;      /* folder of the tethers; -1: they are memfds */
 	struct heap *heap;
 	struct reserve *reserve; /* of the data area's pages */

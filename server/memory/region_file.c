@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -18,6 +19,7 @@
 #include "common/base/err.h"
 #include "common/base/proc.h"
 #include "common/region/layout.h"
+#include "fdstore.h"
 
 /* A server that was asked to end waits for its clients, --drain-ms. */
 #define REPLACE_NS (660 * NS_PER_SEC)
@@ -257,6 +259,47 @@ int region_file_open(const char *path, bool replace, struct region_file *f_out)
 	return 0;
 }
 
+/* The meta area is put there last: without it there is no region. */
+#define META_NAME "farkv-meta"
+#define DATA_NAME "farkv-data"
+
+static void stored_drop(const char *name, int fd)
+{
+	if (fd < 0)
+		return;
+	fdstore_drop(name);
+	close(fd);
+}
+
+int region_file_of_store(struct region_file *f_out)
+{
+	struct region_file f = {.path = "(descriptor store)", .stored = true};
+	int err = 0;
+
+	f.fd = fdstore_take(META_NAME);
+	f.data_fd = fdstore_take(DATA_NAME);
+	f.found = f.fd >= 0 && f.data_fd >= 0;
+	if (!f.found) {
+		stored_drop(META_NAME, f.fd);
+		stored_drop(DATA_NAME, f.data_fd);
+		f.data_fd = -1;
+		f.fd = memfd_create(META_NAME, MFD_CLOEXEC | MFD_ALLOW_SEALING);
+		fdstore_drop_rest();
+	}
+	if (f.fd < 0 || fchmod(f.fd, 0600))
+		err = failed("make", "metadata");
+	if (!err && f.found)
+		err = superblock_check(&f);
+	if (!err && f.found)
+		err = await_server(&f);
+	if (err) {
+		region_file_close(&f);
+		return err;
+	}
+	*f_out = f;
+	return 0;
+}
+
 void region_file_close(struct region_file *f)
 {
 	char name[PATH_MAX + 16];
@@ -266,7 +309,7 @@ void region_file_close(struct region_file *f)
 	/* PATH.new goes last: until then no other server begins. */
 	if (f->data_made)
 		(void)!truncate(beside(f, ".data", name), 0);
-	if (!f->found)
+	if (!f->found && !f->stored)
 		unlink(beside(f, ".new", name));
 	close(f->fd);
 	f->fd = -1;
@@ -308,12 +351,25 @@ static int data_check(const struct region_file *f, const char *name, int fd, uin
 		       name, (unsigned long long)st.st_size, f->path, (unsigned long long)bytes);
 }
 
+static int stored_data(struct region_file *f, uint64_t bytes, int *fd_out)
+{
+	int err = data_check(f, DATA_NAME, f->data_fd, bytes);
+
+	if (err)
+		close(f->data_fd);
+	else
+		*fd_out = f->data_fd;
+	return err;
+}
+
 int region_file_data(struct region_file *f, uint64_t bytes, int *fd_out)
 {
+	int err, fd, flags = O_RDWR | O_CLOEXEC | O_NOCTTY | O_NONBLOCK | (f->found ? 0 : O_CREAT);
 	char name[PATH_MAX + 16];
-	int err, fd = open(beside(f, ".data", name),
-			   O_RDWR | O_CLOEXEC | O_NOCTTY | O_NONBLOCK | (f->found ? 0 : O_CREAT), 0600);
 
+	if (f->stored)
+		return stored_data(f, bytes, fd_out);
+	fd = open(beside(f, ".data", name), flags, 0600);
 	if (fd < 0)
 		return failed("open", name);
 	err = kind_check(name, fd);
@@ -334,6 +390,9 @@ int region_file_sessions(const struct region_file *f, int *fd_out)
 	char name[PATH_MAX + 16];
 	int err, fd;
 
+	*fd_out = -1;
+	if (f->stored)
+		return 0;
 	if (mkdir(beside(f, ".sessions", name), 0700) && errno != EEXIST)
 		return failed("make the folder", name);
 	fd = open(name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
@@ -348,10 +407,23 @@ int region_file_sessions(const struct region_file *f, int *fd_out)
 	return 0;
 }
 
+static int store_finish(struct region_file *f)
+{
+	errno = f->found ? 0 : fdstore_put(DATA_NAME, f->data_fd);
+	if (!f->found && !errno)
+		errno = fdstore_put(META_NAME, f->fd);
+	if (errno)
+		return failed("send the region to", "the descriptor store");
+	f->found = true;
+	return 0;
+}
+
 int region_file_finish(struct region_file *f)
 {
 	char fresh[PATH_MAX + 16];
 
+	if (f->stored)
+		return store_finish(f);
 	if (!f->found && rename(beside(f, ".new", fresh), f->path))
 		return failed("rename to its place", fresh);
 	f->found = true;

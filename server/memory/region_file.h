@@ -23,6 +23,9 @@ struct region_file {
 	int fd;         /* of the meta area, locked */
 	bool found;     /* it holds an earlier server's region */
 	bool data_made; /* PATH.data was emptied for a region that is not finished */
+	/* Both areas are memfds in the descriptor store (fdstore.h); path is for messages. */
+	bool stored;
+	int data_fd; /* of those; -1: not made yet. region.h closes it */
 };
 
 /**
@@ -33,17 +36,26 @@ struct region_file {
  * FARKV_EINVAL (the path), FARKV_EPERM (another user's file), FARKV_ESYS, each with a detail.
  */
 int region_file_open(const char *path, bool replace, struct region_file *f_out);
+/**
+ * The same in the descriptor store. A server alone has what came from there, so there is no lock.
+ * 0, FARKV_EFORMAT, FARKV_EREFUSED (its process does not end), FARKV_ESYS.
+ */
+int region_file_of_store(struct region_file *f_out);
 /** Close, and remove an unfinished one with its data. */
 void region_file_close(struct region_file *f);
 
 /**
  * Open the data area: made, or made empty, unless the region was found. A lock (flock(2), shared)
  * stays with the descriptor and with the mappings of it, so that no other region is made in the file
- * while one of them is left. 0, or FARKV_EREFUSED (in use), FARKV_EFORMAT (too short), FARKV_EINVAL
- * (not a regular file), FARKV_EPERM, FARKV_ESYS.
+ * while one of them is left. One in the descriptor store must have been made already. 0, or
+ * FARKV_EREFUSED (in use), FARKV_EFORMAT (too short), FARKV_EINVAL (not a regular file), FARKV_EPERM,
+ * FARKV_ESYS.
  */
 int region_file_data(struct region_file *f, uint64_t bytes, int *fd_out);
-/** Open the directory of the tethers, and make it if necessary. 0, FARKV_EPERM or FARKV_ESYS. */
+/**
+ * Open the directory of the tethers, and make it if necessary; -1 for the descriptor store, which
+ * has them, too. 0, FARKV_EPERM or FARKV_ESYS.
+ */
 int region_file_sessions(const struct region_file *f, int *fd_out);
 
 /** The region is made: let later servers find it. 0 or FARKV_ESYS. */
