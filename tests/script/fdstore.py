@@ -14,8 +14,13 @@ KVSERVER, KVCLI, FOLDER = sys.argv[1:]
 SOCK = FOLDER + "/sock"
 
 
+server = 0
+
+
 def check(holds, text):
     if not holds:
+        if server:
+            os.kill(server, signal.SIGKILL)
         print("FAIL:", text, flush=True)
         with open(FOLDER + "/log") as log:
             print(log.read())
@@ -89,12 +94,15 @@ class Systemd:
         os.close(told)
         text = os.read(ready, 6)
         os.close(ready)
+        global server
+        server = self.pid = pid
         check(text == b"READY\n", "the server did not start")
-        self.pid = pid
 
     def end(self, sig):
         os.kill(self.pid, sig)
         _, status = os.waitpid(self.pid, 0)
+        global server
+        server = 0
         return status
 
     def stop(self):

@@ -252,6 +252,14 @@ for signal in INT:130 TERM:143; do
 	unchanged "SIG${signal%:*}"
 done
 
+# kill -9 leaves the temporary file alone, which another save does not take for its own.
+interrupt KILL 137
+same "$dir/old" "$snap"
+# shellcheck disable=SC2012
+[ "$(ls "$dir/files" | wc -l)" -eq 2 ] || fail "kill -9 of a save leaves $(ls "$dir/files")"
+rm "$snap".??????
+expect 0 kvcli fsck
+
 # A pipe that nobody reads: the header, of 32 bytes, fits, the first chunk does not.
 mkfifo "$dir/unread"
 exec 8<>"$dir/unread"
@@ -265,6 +273,53 @@ kill -INT $saving
 wait $saving
 [ $? -eq 130 ] || fail "a pipe that nobody reads: $(cat "$dir/err")"
 exec 8>&-
+
+# ---- the server is killed: a save fails or has all of it, a restore says how far it came
+if ! remote; then
+	start_server mortal -m 64m
+	kvcli -q load "$dir/many.tsv"
+	"$KVCLI" -t 300 save "$snap" 2>"$dir/err" &
+	saving=$!
+	until begun "$snap".??????; do kill -0 $saving 2>/dev/null || break; done
+	kill -9 "$server"
+	if wait $saving; then
+		expect 0 kvcli info "$snap" && shows "^records  *$many$"
+	else
+		same "$dir/old" "$snap"
+		says '^kvcli: save: '
+	fi
+	no_litter "a save whose server is killed"
+
+	start_server killed -m 64m
+	"$KVCLI" -t 300 restore "$dir/unread" 2>"$dir/err" &
+	restoring=$!
+	exec 8>"$dir/unread"
+	head -c 1500000 "$dir/old" >&8
+	until [ -n "$(kvcli keys --count 1)" ]; do kill -0 $restoring || break; done
+	kill -9 "$server"
+	wait "$server" 2>/dev/null
+	tail -c +1500001 "$dir/old" >&8 2>/dev/null
+	exec 8>&-
+	wait $restoring && fail "a restore whose server is killed: status 0"
+	grep -q '^stopped by an error; restored [0-9]* records' "$dir/err" || fail "a killed server: $(cat "$dir/err")"
+
+	# kill -9 of the restore: what it has stored is there, and the store is sound.
+	start_server left -m 64m
+	"$KVCLI" restore "$dir/unread" 2>"$dir/err" &
+	restoring=$!
+	exec 8>"$dir/unread"
+	head -c 1500000 "$dir/old" >&8
+	until [ -n "$(kvcli keys --count 1)" ]; do kill -0 $restoring || break; done
+	kill -9 $restoring
+	wait $restoring
+	[ $? -eq 137 ] || fail "a restore that is killed: $(cat "$dir/err")"
+	exec 8>&-
+	expect 0 kvcli fsck
+	[ "$(kvcli keys | wc -l)" -lt "$many" ] || fail "a killed restore has restored all"
+	stop_server
+fi
+FARKV_URI=shm://$dir/s
+remote && FARKV_URI=$(grep -o 'kv://[^ ,;)]*' "$dir/s.log" | head -n 1)
 
 # ---- others write meanwhile: each record is a value of its key
 for round in 1 2 3; do
