@@ -98,6 +98,21 @@ static bool scan_options(struct client *c, const struct args *a, struct scan_opt
 	return true;
 }
 
+/*
+ * A client's cursor is half of the store's: clients such as phpredis read it as a signed number. The
+ * bit that is lost tells two neighbours of the 2^64 positions apart, so a key would be listed twice
+ * only if a call ended between it and a key at the next position.
+ */
+static bool read_cursor(struct slice text, uint64_t *cursor_out)
+{
+	uint64_t half;
+
+	if (!slice_u64(text, &half) || half > INT64_MAX)
+		return false;
+	*cursor_out = half << 1;
+	return true;
+}
+
 void resp_scan(struct client *c, const struct args *a)
 {
 	struct scan_options o = {.pattern = {"*", 1}, .count = 10};
@@ -108,7 +123,7 @@ void resp_scan(struct client *c, const struct args *a)
 	char digits[24];
 	int err;
 
-	if (!slice_u64(a->v[1], &cursor)) {
+	if (!read_cursor(a->v[1], &cursor)) {
 		reply_error(c, "ERR invalid cursor");
 		return;
 	}
@@ -125,7 +140,7 @@ void resp_scan(struct client *c, const struct args *a)
 		found = reply_matching(c, items, n, o.pattern);
 	c->out = out;
 	reply_array(c, 2);
-	snprintf(digits, sizeof(digits), "%" PRIu64, cursor);
+	snprintf(digits, sizeof(digits), "%" PRIu64, cursor >> 1);
 	reply_text(c, digits);
 	reply_array(c, found);
 	buf_add(out, c->scratch->p, c->scratch->len);

@@ -18,10 +18,15 @@ same($r->setnx('a', '2'), false);
 same($r->incrBy('n', 5), 5);
 same($r->mget(['a', 'none', 'n']), ["1\0", false, '5']);
 same($r->pipeline()->set('b', '2')->get('b')->del('a')->exec(), [true, '2', 1]);
+// More keys than one part of the index holds, so that cursors lie in all of its range.
+foreach (array_chunk(range(1, 20000), 1000) as $some)
+	same($r->mset(array_fill_keys(array_map(fn($i) => "key:$i", $some), 'x')), true);
 $cursor = null;
 $keys = [];
+$calls = 0;
 do { // An answer may be empty before the end.
-	$keys = array_merge($keys, $r->scan($cursor, '*', 1000));
+	$keys = array_merge($keys, $r->scan($cursor, 'key:*', 1000));
+	same(++$calls < 20000, true);
 } while ($cursor > 0);
-sort($keys);
-same($keys, ['b', 'n']);
+same(count($keys), 20000);
+same(count(array_unique($keys)), 20000);

@@ -14,96 +14,12 @@
 #include "gate/resp_table.h"
 #include "gate/store.h"
 #include "tests/rig/e2e.h"
-#include "tests/rig/real_server.h"
+#include "tests/rig/gate_rig.h"
 #include "tests/rig/test_main.h"
 
-#define MAX_VALUE (1u << 20)
 #define REFUSED_FLAG \
 	"CLIENT_ERROR kvgate keeps no access times, stale marks or win tokens, and chooses " \
 	"versions itself: flag refused\r\n"
-
-static struct real_server srv;
-static struct gate gate;
-static struct gate_counts counts;
-static struct client client;
-static struct buf out, scratch;
-
-static void setup(void)
-{
-	static const char *const args[] = {"-m", "64m", "-I", "1m", NULL};
-
-	real_server_init(&srv, args);
-	memset(&gate, 0, sizeof(gate));
-	gate.cfg.max_request = 2 * MAX_VALUE;
-	gate.cfg.max_output = 4 * MAX_VALUE;
-	gate.cfg.max_clients = 10;
-	gate.cfg.timeout_ms = 20000;
-	gate.max_value = MAX_VALUE;
-	gate.max_key = 65535;
-	gate.max_clients = 10;
-	gate.n_workers = 1;
-	gate.counts = &counts;
-	pthread_mutex_init(&gate.lock, NULL);
-	client = (struct client){.gate = &gate, .counts = &counts, .out = &out, .scratch = &scratch,
-				 .authenticated = true, .user = "default", .resp = 2,
-				 .command = "NULL", .fd = -1};
-	client.kv = e2e_open(srv.path, 20000);
-	clients_enter(&client);
-}
-
-static void teardown(void)
-{
-	clients_leave(&client);
-	farkv_close(client.kv);
-	args_free(&client.parser.args);
-	args_free(&client.mc.args);
-	buf_free(&out);
-	buf_free(&scratch);
-	real_server_fini(&srv);
-}
-
-static void answered(const char *request, const char *want)
-{
-	ck_assert_msg(out.len == strlen(want) && memcmp(out.p, want, out.len) == 0,
-		      "'%s': answered '%.*s', expected '%s'", request, (int)out.len,
-		      out.p ? out.p : "", want);
-}
-
-/* A line of Redis's, without its end, is answered by `want` without the last line break. */
-static void resp(const char *line, const char *want)
-{
-	char data[2048], full[4096];
-	size_t len = (size_t)snprintf(data, sizeof(data), "%s\r\n", line);
-
-	snprintf(full, sizeof(full), "%s\r\n", want);
-	out.len = 0;
-	ck_assert_uint_eq(resp_step(&client, data, len), len);
-	answered(line, full);
-}
-
-/* The answer begins so. */
-static void resp_begins(const char *line, const char *want)
-{
-	char data[2048];
-	size_t len = (size_t)snprintf(data, sizeof(data), "%s\r\n", line);
-
-	out.len = 0;
-	ck_assert_uint_eq(resp_step(&client, data, len), len);
-	ck_assert_msg(out.len >= strlen(want) && memcmp(out.p, want, strlen(want)) == 0,
-		      "'%s': answered '%.*s'", line, (int)out.len, out.p);
-}
-
-/* memcached's requests are executed one after the other; `want` is all answers. */
-static void mc(const char *requests, const char *want)
-{
-	size_t len = strlen(requests), done = 0, n;
-
-	out.len = 0;
-	while (done < len && (n = mc_step(&client, requests + done, len - done)))
-		done += n;
-	ck_assert_uint_eq(done, len);
-	answered(requests, want);
-}
 
 /* ---- Redis --------------------------------------------------------------------------- */
 
@@ -308,21 +224,21 @@ START_TEST(out_of_memory_for_the_old_value_changes_nothing)
 	snprintf(full, sizeof(full), "$1000\r\n%s", value);
 	resp(line, "+OK");
 	resp("GET a", full);
-	buf_free(&scratch);
+	buf_free(&rig.scratch);
 	no_memory = true;
 	snprintf(line, sizeof(line), "%s\r\n", requests[_i]);
-	out.len = 0;
-	(void)resp_step(&client, line, strlen(line));
+	rig.out.len = 0;
+	(void)resp_step(&rig.client, line, strlen(line));
 	no_memory = false;
-	ck_assert_msg(out.len > 20 && out.len < 300 && !memcmp(out.p, says, strlen(says)) &&
-			      memmem(out.p, out.len, "memory", 6),
-		      "'%s': answered '%.*s'", requests[_i], (int)out.len, out.p);
+	ck_assert_msg(rig.out.len > 20 && rig.out.len < 300 && !memcmp(rig.out.p, says, strlen(says)) &&
+			      memmem(rig.out.p, rig.out.len, "memory", 6),
+		      "'%s': answered '%.*s'", requests[_i], (int)rig.out.len, rig.out.p);
 	resp("TTL a", ":-1");
 	resp("GET a", full);
 	resp("SET b 1 GET", "$-1");
 	resp("GETEX b PERSIST", "$1\r\n1");
 	resp("SCAN 0 MATCH none COUNT 1000", "*2\r\n$1\r\n0\r\n*0");
-	ck_assert(!out.failed);
+	ck_assert(!rig.out.failed);
 }
 END_TEST
 
@@ -331,8 +247,8 @@ START_TEST(getex_counts_as_a_get)
 	resp("SET a 1", "+OK");
 	resp("GETEX a EX 100", "$1\r\n1");
 	resp("GETEX b EX 100", "$-1");
-	ck_assert_uint_eq(counts.gets, 2);
-	ck_assert_uint_eq(counts.hits, 1);
+	ck_assert_uint_eq(rig.counts.gets, 2);
+	ck_assert_uint_eq(rig.counts.hits, 1);
 }
 END_TEST
 
@@ -344,13 +260,13 @@ START_TEST(the_connection_has_a_name)
 	resp_begins("CLIENT SETNAME \"a b\"", "-ERR Client names cannot contain spaces");
 	resp("CLIENT SETINFO LIB-NAME x", "+OK");
 	resp_begins("CLIENT LIST", "$");
-	ck_assert_ptr_nonnull(memmem(out.p, out.len, " name=me ", 9));
-	ck_assert_ptr_nonnull(memmem(out.p, out.len, " lib-name=x ", 12));
+	ck_assert_ptr_nonnull(memmem(rig.out.p, rig.out.len, " name=me ", 9));
+	ck_assert_ptr_nonnull(memmem(rig.out.p, rig.out.len, " lib-name=x ", 12));
 	resp("CLIENT KILL ID 999", ":0");
 	resp("CLIENT KILL 1.2.3.4:5", "-ERR No such client");
-	ck_assert(!client.closing);
+	ck_assert(!rig.client.closing);
 	resp("CLIENT KILL ID 1 SKIPME NO", ":1");
-	ck_assert(client.closing);
+	ck_assert(rig.client.closing);
 }
 END_TEST
 
@@ -392,14 +308,14 @@ START_TEST(an_answer_over_the_limit_is_an_error)
 	resp("CONFIG SET maxclients 0", "-ERR CONFIG SET failed (possibly related to argument "
 	     "'maxclients') - argument must be between 1 and the value at the start");
 	resp("CONFIG SET maxclients 3 timeout 7", "+OK");
-	ck_assert_uint_eq(gate.max_clients, 3);
-	ck_assert_uint_eq(gate.idle_s, 7);
+	ck_assert_uint_eq(rig.gate.max_clients, 3);
+	ck_assert_uint_eq(rig.gate.idle_s, 7);
 }
 END_TEST
 
 START_TEST(a_reader_may_not_write)
 {
-	client.read_only = true;
+	rig.client.read_only = true;
 	resp_begins("SET a 1", "-NOPERM");
 	resp_begins("FLUSHALL", "-NOPERM");
 	resp_begins("CONFIG GET save", "-NOPERM");
@@ -413,7 +329,7 @@ END_TEST
 
 START_TEST(before_the_login_nothing_is_executed)
 {
-	client.authenticated = false;
+	rig.client.authenticated = false;
 	resp("GET a", "-NOAUTH Authentication required.");
 	resp_begins("HELLO 3", "-NOAUTH HELLO must be called");
 	resp("QUIT", "+OK");
@@ -450,9 +366,9 @@ START_TEST(memcached_cas_unique_is_the_version)
 	char text[128];
 
 	mc("set a 0 0 1\r\nx\r\n", "STORED\r\n");
-	out.len = 0;
-	ck_assert_uint_gt(mc_step(&client, "gets a\r\n", 8), 0);
-	ck_assert_int_eq(sscanf(out.p, "VALUE a 0 1 %llu\r\n", &version), 1);
+	rig.out.len = 0;
+	ck_assert_uint_gt(mc_step(&rig.client, "gets a\r\n", 8), 0);
+	ck_assert_int_eq(sscanf(rig.out.p, "VALUE a 0 1 %llu\r\n", &version), 1);
 	snprintf(text, sizeof(text), "cas a 0 0 1 %llu\r\ny\r\n", version);
 	mc(text, "STORED\r\n");
 	mc(text, "EXISTS\r\n");
@@ -526,9 +442,9 @@ START_TEST(memcached_md_with_x_leaves_an_empty_value)
 	mc("md a x\r\nmd a x q\r\n", "NF\r\n");
 	mc("ms a 2 F3 T100\r\nhi\r\nmd a x k\r\nmg a v f t\r\n",
 	   "HD\r\nHD ka\r\nVA 0 f0 t100\r\n\r\n");
-	out.len = 0;
-	ck_assert_uint_gt(mc_step(&client, "mg a c\r\n", 8), 0);
-	ck_assert_int_eq(sscanf(out.p, "HD c%llu", &version), 1);
+	rig.out.len = 0;
+	ck_assert_uint_gt(mc_step(&rig.client, "mg a c\r\n", 8), 0);
+	ck_assert_int_eq(sscanf(rig.out.p, "HD c%llu", &version), 1);
 	snprintf(text, sizeof(text), "ms a 1\r\ny\r\nmd a x C%llu\r\nmg a v\r\n", version);
 	mc(text, "HD\r\nEX\r\nVA 1\r\ny\r\n");
 }
@@ -540,7 +456,7 @@ START_TEST(times_that_are_over_delete_the_value_that_was_read)
 	   "STORED\r\nVALUE a 3 1\r\nx\r\nEND\r\nEND\r\n");
 	mc("ms a 1 F3\r\nx\r\nmg a T-1 v f\r\nmg a\r\nmg a T-1 v\r\n",
 	   "HD\r\nVA 1 f3\r\nx\r\nEN\r\nEN\r\n");
-	client.speaks = SPEAKS_RESP;
+	rig.client.speaks = SPEAKS_RESP;
 	resp("SET a 1", "+OK");
 	resp("EXPIRE a 0 GT", ":0");
 	resp("EXPIRE a -1", ":1");
@@ -572,12 +488,12 @@ static bool race_decide(struct edit *e, void *arg)
 
 START_TEST(removal_removes_the_value_that_it_has_seen)
 {
-	struct race r = {.rival = e2e_open(srv.path, 20000)};
+	struct race r = {.rival = e2e_open(rig.srv.path, 20000)};
 	struct edit e;
 
-	client.speaks = SPEAKS_RESP;
+	rig.client.speaks = SPEAKS_RESP;
 	resp("SET k 1", "+OK");
-	ck_assert_int_eq(store_edit(&client, (struct slice){"k", 1}, race_decide, &r, &e), 0);
+	ck_assert_int_eq(store_edit(&rig.client, (struct slice){"k", 1}, race_decide, &r, &e), 0);
 	ck_assert_uint_eq(r.calls, 2);
 	ck_assert_str_eq(r.seen, "12");
 	resp("GET k", "$-1");
@@ -607,17 +523,17 @@ START_TEST(memcached_flush_all_with_a_delay_replaces_the_planned_one)
 	struct event_base *base = event_base_new();
 	struct timeval first, last;
 
-	client.flush = event_new(base, -1, 0, mc_flush_late, client.kv);
+	rig.client.flush = event_new(base, -1, 0, mc_flush_late, rig.client.kv);
 	mc("set a 0 0 1\r\nx\r\nflush_all 1000\r\n", "STORED\r\nOK\r\n");
-	ck_assert(event_pending(client.flush, EV_TIMEOUT, &first));
+	ck_assert(event_pending(rig.client.flush, EV_TIMEOUT, &first));
 	mc("flush_all 2000\r\nget a\r\n", "OK\r\nVALUE a 0 1\r\nx\r\nEND\r\n");
-	ck_assert(event_pending(client.flush, EV_TIMEOUT, &last));
+	ck_assert(event_pending(rig.client.flush, EV_TIMEOUT, &last));
 	ck_assert_int_ge(last.tv_sec, first.tv_sec + 900);
 	ck_assert_int_eq(event_base_get_num_events(base, EVENT_BASE_COUNT_ADDED), 1);
-	event_active(client.flush, EV_TIMEOUT, 0);
+	event_active(rig.client.flush, EV_TIMEOUT, 0);
 	ck_assert_int_eq(event_base_loop(base, EVLOOP_ONCE), 0);
 	mc("get a\r\n", "END\r\n");
-	event_free(client.flush);
+	event_free(rig.client.flush);
 	event_base_free(base);
 }
 END_TEST
@@ -625,13 +541,13 @@ END_TEST
 /* The old value must not stay as if it were the new one. */
 START_TEST(memcached_value_over_the_limit_is_refused_and_the_old_one_goes)
 {
-	size_t len = MAX_VALUE + 100;
+	size_t len = GATE_RIG_MAX_VALUE + 100;
 	char *request = malloc(len + 1);
-	int n = snprintf(request, len, "set a 0 0 %u\r\n", MAX_VALUE + 1);
+	int n = snprintf(request, len, "set a 0 0 %u\r\n", GATE_RIG_MAX_VALUE + 1);
 
 	mc("set a 0 0 1\r\nx\r\n", "STORED\r\n");
-	memset(request + n, 'y', MAX_VALUE + 1);
-	strcpy(request + n + MAX_VALUE + 1, "\r\nget a\r\n");
+	memset(request + n, 'y', GATE_RIG_MAX_VALUE + 1);
+	strcpy(request + n + GATE_RIG_MAX_VALUE + 1, "\r\nget a\r\n");
 	mc(request, "SERVER_ERROR object too large for cache\r\nEND\r\n");
 	free(request);
 }
@@ -644,7 +560,7 @@ static Suite *suite(void)
 
 	real_server_require();
 	suite_add_tcase(s, t);
-	tcase_add_checked_fixture(t, setup, teardown);
+	tcase_add_checked_fixture(t, gate_rig_setup, gate_rig_teardown);
 	tcase_add_test(t, values_are_set_and_got);
 	tcase_add_test(t, set_with_options_follows_redis);
 	tcase_add_test(t, parts_of_values_are_read_and_written);
