@@ -18,6 +18,7 @@ fi
 servers=
 cases=0
 failures=0
+first_failure=
 
 cleanup() {
 	for pid in $servers; do
@@ -143,6 +144,7 @@ be_nobody() {
 fail() {
 	echo "FAIL: $*"
 	failures=$((failures + 1))
+	[ -n "$first_failure" ] || first_failure=$(echo "$*" | head -n 1 | cut -c 1-200)
 }
 
 # expect STATUS COMMAND...: runs it; output is in $dir/out and $dir/err.
@@ -188,7 +190,7 @@ same() {
 }
 
 finish() {
-	echo "$cases cases, $failures failures"
+	echo "$cases cases, $failures failures${first_failure:+; the first: $first_failure}"
 	[ "$failures" -eq 0 ]
 	exit
 }
