@@ -21,7 +21,7 @@ static const struct mc_command table[] = {
 	{"gets", mc_gets, 2, ANY, false, true},
 	{"set", mc_set, 5, 6, true, false},
 	{"mg", mc_mg, 2, ANY, false, true},
-	{"ms", mc_ms, 3, ANY, true, true},
+	{"ms", mc_ms, 2, ANY, true, true},
 	{"md", mc_md, 2, ANY, true, true},
 	{"ma", mc_ma, 2, ANY, true, true},
 	{"mn", mc_mn, 1, ANY, false, true},

@@ -370,16 +370,19 @@ void mc_ma(struct client *c, const struct args *a)
 	n.delta = m.delta;
 	n.create = has(&m, 'N');
 	n.initial = m.initial;
-	n.create_ttl_ms = m.create_ttl.over ? 1 : m.create_ttl.ttl_ms;
 	n.retime = has(&m, 'T');
 	n.ttl_ms = m.ttl.over ? 1 : m.ttl.ttl_ms;
+	/* T is for each success, N for a new number alone. */
+	n.create_ttl_ms = n.retime	    ? n.ttl_ms :
+			  m.create_ttl.over ? 1 :
+					      m.create_ttl.ttl_ms;
 	n.expected = m.cas;
 	err = mc_count(c, m.key, &n);
 	if (err) {
 		answer_error(c, a, &m, err, "NF");
 		return;
 	}
-	if (has(&m, 'q') && !has(&m, 'v'))
+	if (has(&m, 'q'))
 		return;
 	t.len = (size_t)snprintf(text, sizeof(text), "%" PRIu64, n.value);
 	t.version = n.version;

@@ -4,7 +4,7 @@
 # then those of make check-rdma that $RDMA_TESTS names, by default the ones that reach
 # most of the RDMA transport. If these cannot run the transport is left out, with a
 # message. The table is in coverage.txt, with the lines that never ran. Fails if a test
-# does, and under $least percent of common/ or of client/.
+# does, and under $least percent of common/, of client/ or of gate/.
 # shellcheck disable=SC2086,SC2116,SC2154
 set -u
 cd "$top_builddir" || exit 1
@@ -62,7 +62,7 @@ gcovr --root "$srcdir" --object-directory . --json coverage.json \
 	--filter "$srcdir/common/" --filter "$srcdir/client/" \
 	--filter "$srcdir/gate/" --filter "$srcdir/server/" --filter "$srcdir/bench/" . || status=1
 python3 "$srcdir/tests/tools/coverage.py" coverage.json $rdma common=$least \
-	client=$least >coverage.txt || status=1
+	client=$least gate=$least >coverage.txt || status=1
 verdicts coverage.txt
 printf '# PASS: %s\n# SKIP: %s\n# FAIL: %s\n' "$(sum PASS)" "$(sum SKIP)" \
 	"$(sum 'FAIL|ERROR')"

@@ -21,6 +21,19 @@
 	"CLIENT_ERROR kvgate keeps no access times, stale marks or win tokens, and chooses " \
 	"versions itself: flag refused\r\n"
 
+/* A request whose data block has `len` bytes. */
+static void mc_value(const char *line, size_t len)
+{
+	size_t head = strlen(line);
+	char *request = malloc(head + len + 3);
+
+	memcpy(request, line, head);
+	memset(request + head, 'y', len);
+	strcpy(request + head + len, "\r\n");
+	mc_ask(request);
+	free(request);
+}
+
 /* ---- Redis --------------------------------------------------------------------------- */
 
 START_TEST(values_are_set_and_got)
@@ -149,6 +162,49 @@ START_TEST(times_to_live_are_set_and_removed)
 	resp("EXPIRE a 1 AB", "-ERR Unsupported option AB");
 	resp("EXPIRE a 1 NX GT",
 	     "-ERR NX and XX, GT or LT options at the same time are not compatible");
+}
+END_TEST
+
+START_TEST(times_are_told_in_seconds_and_milliseconds_and_as_dates)
+{
+	long long ms;
+
+	resp("PSETEX a 100000 1", "+OK");
+	resp_begins("PTTL a", ":");
+	ck_assert_int_eq(sscanf(rig.out.p, ":%lld\r\n", &ms), 1);
+	ck_assert(ms > 1000 && ms <= 100020);
+	resp("PTTL none", ":-2");
+	resp("EXPIREAT a 33000000000", ":1");
+	/* Cut to 68 years. */
+	resp_begins("EXPIRETIME a", ":39");
+	resp("PERSIST a", ":1");
+	resp("EXPIRETIME a", ":-1");
+	resp("PEXPIREAT a 3000000000999", ":1");
+	resp_begins("PEXPIRETIME a", ":300000000");
+	resp("PEXPIREAT a 999", ":1");
+	resp("EXPIRETIME a", ":-2");
+	resp("PERSIST a", ":0");
+}
+END_TEST
+
+/* Of blocks for values of 1 MiB, of which the store holds less than 64. */
+START_TEST(a_full_store_is_told_in_both_protocols)
+{
+	static char megabyte[GATE_RIG_MAX_VALUE];
+	int err = 0, i = 0;
+
+	for (; !err; i++)
+		err = farkv_put(rig.client.kv, &i, sizeof(i), megabyte, sizeof(megabyte));
+	ck_assert_int_eq(err, FARKV_ENOSPC);
+	resp_begins("SETRANGE a 900000 x", "-OOM command not allowed: ");
+	resp("SET a 1", "+OK");
+	resp_begins("SETRANGE a 900000 x", "-OOM command not allowed: ");
+	resp("GET a", "$1\r\n1");
+	mc_value("set b 0 0 900000\r\n", 900000);
+	has_text("SERVER_ERROR out of memory storing object\r\n");
+	mc_value("ms b 900000\r\n", 900000);
+	has_text("SERVER_ERROR out of memory storing object\r\n");
+	mc("get b\r\n", "END\r\n");
 }
 END_TEST
 
@@ -541,15 +597,44 @@ END_TEST
 /* The old value must not stay as if it were the new one. */
 START_TEST(memcached_value_over_the_limit_is_refused_and_the_old_one_goes)
 {
-	size_t len = GATE_RIG_MAX_VALUE + 100;
-	char *request = malloc(len + 1);
-	int n = snprintf(request, len, "set a 0 0 %u\r\n", GATE_RIG_MAX_VALUE + 1);
-
+	mc("set a 0 0 1\r\nx\r\nset b 0 0 1\r\nx\r\n", "STORED\r\nSTORED\r\n");
+	mc_value("set a 0 0 1048577\r\n", GATE_RIG_MAX_VALUE + 1);
+	has_text("SERVER_ERROR object too large for cache\r\n");
+	mc_value("ms b 1048577\r\n", GATE_RIG_MAX_VALUE + 1);
+	has_text("SERVER_ERROR object too large for cache\r\n");
+	mc("get a b\r\n", "END\r\n");
 	mc("set a 0 0 1\r\nx\r\n", "STORED\r\n");
-	memset(request + n, 'y', GATE_RIG_MAX_VALUE + 1);
-	strcpy(request + n + GATE_RIG_MAX_VALUE + 1, "\r\nget a\r\n");
-	mc(request, "SERVER_ERROR object too large for cache\r\nEND\r\n");
-	free(request);
+	mc_value("ms a 1048577 MR\r\n", GATE_RIG_MAX_VALUE + 1);
+	has_text("SERVER_ERROR object too large for cache\r\n");
+	mc("get a\r\n", "VALUE a 0 1\r\nx\r\nEND\r\n");
+}
+END_TEST
+
+START_TEST(memcached_me_tells_of_a_value)
+{
+	mc("me a\r\n", "EN\r\n");
+	mc("ms a 2 T100\r\nhi\r\n", "HD\r\n");
+	mc_ask("me a\r\n");
+	has_text("ME a exp=100 cas=");
+	has_text(" size=2\r\n");
+	mc("ms a 2\r\nhi\r\n", "HD\r\n");
+	mc_ask("me YQ== b\r\n");
+	has_text("ME YQ== exp=-1 cas=");
+	mc("me ? b\r\n", "CLIENT_ERROR error decoding key\r\n");
+	mc("mg a O123456789012345678901234567890123\r\n", "CLIENT_ERROR opaque token too long\r\n");
+	mc("mg a Tx\r\nms a 1 F4294967296\r\nx\r\n",
+	   "CLIENT_ERROR bad token in command line format\r\n"
+	   "CLIENT_ERROR bad token in command line format\r\n");
+	mc("ms a\r\nms a x\r\n", "CLIENT_ERROR bad command line format\r\n"
+				   "CLIENT_ERROR bad command line format\r\n");
+	mc("ms a 1\r\nxy\r\n", "CLIENT_ERROR bad data chunk\r\nERROR\r\n");
+	mc("ma a\r\n", "CLIENT_ERROR cannot increment or decrement non-numeric value\r\n");
+	mc("ma a MX\r\n", "CLIENT_ERROR invalid mode for ma M token\r\n");
+	mc("ms n 1\r\n7\r\nma n q\r\nma n q v\r\nma n C1\r\n", "HD\r\nEX\r\n");
+	mc("mg n v\r\n", "VA 1\r\n9\r\n");
+	mc("ma m N50 T100\r\nmg m t\r\n", "HD\r\nHD t100\r\n");
+	mc("ms n 1 C1\r\n7\r\nms none 1 C1\r\n7\r\n", "EX\r\nNF\r\n");
+	mc("ms n 1 T-1\r\n7\r\nmg n v\r\n", "HD\r\nEN\r\n");
 }
 END_TEST
 
@@ -566,6 +651,8 @@ static Suite *suite(void)
 	tcase_add_test(t, parts_of_values_are_read_and_written);
 	tcase_add_test(t, counters_are_signed_and_checked);
 	tcase_add_test(t, times_to_live_are_set_and_removed);
+	tcase_add_test(t, times_are_told_in_seconds_and_milliseconds_and_as_dates);
+	tcase_add_test(t, a_full_store_is_told_in_both_protocols);
 	tcase_add_test(t, keys_are_listed_and_removed);
 	tcase_add_test(t, what_is_refused_says_so);
 	tcase_add_test(t, versions_of_resp_differ_in_nulls_and_maps);
@@ -587,6 +674,7 @@ static Suite *suite(void)
 	tcase_add_test(t, memcached_errors_are_those_of_memcached);
 	tcase_add_test(t, memcached_flush_all_with_a_delay_replaces_the_planned_one);
 	tcase_add_test(t, memcached_value_over_the_limit_is_refused_and_the_old_one_goes);
+	tcase_add_test(t, memcached_me_tells_of_a_value);
 	return s;
 }
 
