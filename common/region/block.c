@@ -17,7 +17,8 @@ static void tail_encode(uint8_t *tail, const uint8_t *p, const struct block_head
 			const struct block_pair *kv, struct block_ref ref)
 {
 	size_t head = sizeof(*h) + kv->key_len, user = block_user_bytes(h->inc_flags);
-	struct hash_piece pieces[] = {{p, head}, {kv->value, kv->value_len}, {tail, user}};
+	struct hash_piece pieces[] = {
+		{p, head, NULL}, {kv->value, kv->value_len, NULL}, {tail, user, NULL}};
 	size_t pad = block_room_of(h) - BLOCK_SUM_BYTES - block_end(h);
 	uint64_t sum;
 
@@ -108,17 +109,16 @@ static unsigned pieces_of(const struct block_split *b, size_t at, size_t len,
 
 	if (at < b->seg_at) {
 		n = UTIL_MIN(end, b->seg_at) - at;
-		out[k++] = (struct hash_piece){b->image + at, n};
+		out[k++] = (struct hash_piece){b->image + at, n, NULL};
 		at += n;
 	}
 	if (at < seg_end && at < end) {
 		n = UTIL_MIN(end, seg_end) - at;
-		out[k++] = (struct hash_piece){b->seg + (at - b->seg_at), n};
+		out[k++] = (struct hash_piece){b->seg + (at - b->seg_at), n, NULL};
 		at += n;
 	}
 	if (at < end)
-		out[k++] = (struct hash_piece){b->image + (at - b->seg_len),
-					       end - at};
+		out[k++] = (struct hash_piece){b->image + (at - b->seg_len), end - at, NULL};
 	return k;
 }
 
@@ -149,6 +149,8 @@ enum block_check block_verify_split(const struct block_split *parts,
 	copy_of(parts, block_room_of(&h) - BLOCK_SUM_BYTES, BLOCK_SUM_BYTES, &sum);
 	end = block_end(&h);
 	n = pieces_of(parts, 0, end, pieces);
+	if (parts->seg_from)
+		pieces[1] = (struct hash_piece){parts->seg_from, parts->seg_len, parts->seg};
 	if (sum != (hash_pieces(pieces, n) ^ block_binding(ref)))
 		return BLOCK_BAD;
 	view_fill(view_out, &h);

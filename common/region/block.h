@@ -323,8 +323,13 @@ void block_encode_past_cache(void *dst, struct block_ref ref, uint64_t version,
  */
 struct block_split {
 	const uint8_t *image; /* with header and key: seg_at is after them */
-	const uint8_t *seg;
+	uint8_t *seg;
 	size_t seg_at, seg_len;
+	/*
+	 * NULL, or where block_verify_split() copies the segment from, in one pass with the sum. The
+	 * header at `image` must then have these lengths.
+	 */
+	const uint8_t *seg_from;
 };
 
 /**

@@ -17,6 +17,7 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
+#include "common/base/atomic.h"
 #include "common/base/cpu.h"
 #include "hash_long.h"
 #include "hash_wide.h"
@@ -119,7 +120,11 @@ IN_LINE uint64_t hash_copy(uint8_t *to, const uint8_t *from, size_t len, size_t 
 struct hash_piece {
 	const void *data;
 	size_t len;
+	void *to; /**< not NULL: it is copied there, and the copy is summed */
 };
+
+/** So many bytes are copied before they are summed: both copies fit into a first-level cache. */
+#define HASH_STEP_BYTES ((size_t)16 << 10)
 
 /** hash_pieces() for any CPU. */
 static inline uint64_t hash_pieces_narrow(const struct hash_piece *piece, unsigned n)
@@ -127,13 +132,27 @@ static inline uint64_t hash_pieces_narrow(const struct hash_piece *piece, unsign
 	XXH3_state_t state;
 
 	XXH3_64bits_reset(&state);
-	for (unsigned i = 0; i < n; i++)
-		if (piece[i].len)
-			XXH3_64bits_update(&state, piece[i].data, piece[i].len);
+	for (unsigned i = 0; i < n; i++) {
+		const struct hash_piece *p = &piece[i];
+		size_t step = p->to ? HASH_STEP_BYTES : p->len;
+
+		for (size_t at = 0; at < p->len; at += step) {
+			const uint8_t *data = (const uint8_t *)p->data + at;
+			uint8_t *to = p->to ? (uint8_t *)p->to + at : NULL;
+			size_t len = UTIL_MIN(step, p->len - at);
+
+			if (to)
+				atom_copy_block(to, data, len);
+			XXH3_64bits_update(&state, to ? to : data, len);
+		}
+	}
 	return XXH3_64bits_digest(&state);
 }
 
-/** hash_image() of the pieces, as if they were contiguous. */
+/**
+ * hash_image() of the pieces, as if they were contiguous. Others may write to those that are copied
+ * meanwhile.
+ */
 static inline uint64_t hash_pieces(const struct hash_piece *piece, unsigned n)
 {
 	return cpu_has_avx2() ? hash_long_pieces(piece, n) :

@@ -318,7 +318,7 @@ START_TEST(block_in_parts_is_the_block)
 	parted_init(&p, _i);
 	image = malloc(p.bytes + 1);
 	value = malloc(p.bytes + 1);
-	parts = (struct block_split){image, value, BLOCK_HEADER_BYTES + 3, 0};
+	parts = (struct block_split){image, value, BLOCK_HEADER_BYTES + 3, 0, NULL};
 	/* Each length of the segment, up to all bytes after the key. */
 	for (size_t n = p.len > 8 ? p.len - 8 : 0; n <= p.bytes - 27; n++) {
 		parts.seg_len = n;
@@ -345,6 +345,20 @@ START_TEST(block_in_parts_is_the_block)
 				  (27 + n / 2 >= p.end &&
 				   27 + n / 2 < p.room - BLOCK_SUM_BYTES));
 			value[n / 2] ^= 4;
+		}
+		/* The value alone, copied meanwhile. */
+		if (n == p.len && n) {
+			parts.seg_from = p.whole + 27;
+			memset(value, 0, n);
+			ck_assert_int_eq(block_verify_split(&parts, p.at, "key", 3, &v),
+					 BLOCK_MINE);
+			ck_assert_mem_eq(value, p.whole + 27, n);
+			ck_assert_uint_eq(v.user, p.pair.flags ? 0x12345678 : 0);
+			p.whole[27 + n / 2] ^= 4;
+			ck_assert_int_eq(block_verify_split(&parts, p.at, "key", 3, &v),
+					 BLOCK_BAD);
+			p.whole[27 + n / 2] ^= 4;
+			parts.seg_from = NULL;
 		}
 		image[n % 20] ^= 1;
 		ck_assert_int_eq(block_verify_split(&parts, p.at, "key", 3, &v),

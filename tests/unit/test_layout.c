@@ -229,15 +229,39 @@ START_TEST(sums_by_avx2_and_by_pieces_are_xxh3)
 		const uint8_t *at = bytes + len % 61;
 		size_t first = len / 3, second = len / 2;
 		const struct hash_piece pieces[] = {
-			{at, first},
-			{at + first, second},
-			{NULL, 0},
-			{at + first + second, len - first - second}};
+			{at, first, NULL},
+			{at + first, second, NULL},
+			{NULL, 0, NULL},
+			{at + first + second, len - first - second, NULL}};
 
 		ck_assert_uint_eq(hash_image(at, len), XXH3_64bits(at, len));
 		ck_assert_uint_eq(hash_pieces(pieces, 4), XXH3_64bits(at, len));
 		ck_assert_uint_eq(hash_pieces_narrow(pieces, 4), XXH3_64bits(at, len));
 	}
+}
+END_TEST
+
+/* Lengths around the steps of the copy. */
+START_TEST(pieces_that_are_copied_are_summed_as_copied)
+{
+	static uint8_t bytes[3 * HASH_STEP_BYTES], copy[sizeof(bytes)];
+
+	for (unsigned i = 0; i < sizeof(bytes); i++)
+		bytes[i] = (uint8_t)(i * 89 + i / 11);
+	for (size_t steps = 0; steps <= 2; steps++)
+		for (size_t len = steps * HASH_STEP_BYTES; len < steps * HASH_STEP_BYTES + 3; len++) {
+			const struct hash_piece pieces[] = {{bytes, 35, NULL},
+							    {bytes + 35, len, copy},
+							    {bytes + 35 + len, 4, NULL}};
+
+			memset(copy, 0, sizeof(copy));
+			ck_assert_uint_eq(hash_pieces(pieces, 3), XXH3_64bits(bytes, len + 39));
+			ck_assert_mem_eq(copy, bytes + 35, len);
+			ck_assert_uint_eq(copy[len], 0);
+			memset(copy, 0, sizeof(copy));
+			ck_assert_uint_eq(hash_pieces_narrow(pieces, 3), XXH3_64bits(bytes, len + 39));
+			ck_assert_mem_eq(copy, bytes + 35, len);
+		}
 }
 END_TEST
 
@@ -344,6 +368,7 @@ static Suite *suite(void)
 	tcase_add_test(t, hash_key_in_line_is_hash_key);
 	tcase_add_test(t, hash_copy_is_hash_image_of_what_was_copied);
 	tcase_add_test(t, sums_by_avx2_and_by_pieces_are_xxh3);
+	tcase_add_test(t, pieces_that_are_copied_are_summed_as_copied);
 	tcase_add_test(t, superblock_verify_every_bit_flip_is_refused);
 	tcase_add_test(
 		t, superblock_verify_sealed_but_impossible_geometry_is_refused);
