@@ -54,16 +54,65 @@ static void reply_info(struct client *c, const struct resp_command *t)
 		reply_array(c, 0);
 }
 
+/* The first argument of a list, up to a blank that is not in brackets. */
+static struct slice argument_at(const char *at)
+{
+	size_t len = 0, depth = 0;
+
+	for (; at[len] && (at[len] != ' ' || depth); len++)
+		depth += (size_t)(at[len] == '[') - (size_t)(at[len] == ']');
+	return (struct slice){at, len};
+}
+
+/* redis-cli shows the name; so one of several words may be that of several arguments. */
+static void reply_argument(struct client *c, struct slice text)
+{
+	bool optional = text.p[0] == '[', several;
+
+	if (optional)
+		text = (struct slice){text.p + 1, text.len - 2};
+	several = text.len > 3 && memcmp(text.p + text.len - 3, "...", 3) == 0;
+	if (several)
+		text.len -= 3;
+	reply_map(c, 3);
+	reply_text(c, "name");
+	reply_bulk(c, text.p, text.len);
+	reply_text(c, "type");
+	reply_text(c, "string");
+	reply_text(c, "flags");
+	reply_array(c, (size_t)optional + several);
+	if (optional)
+		reply_simple(c, "optional");
+	if (several)
+		reply_simple(c, "multiple");
+}
+
+static void reply_arguments(struct client *c, const char *list)
+{
+	struct slice text;
+	size_t n = 0;
+
+	for (const char *at = list; *at; at += text.len + (at[text.len] == ' '), n++)
+		text = argument_at(at);
+	reply_text(c, "arguments");
+	reply_array(c, n);
+	for (const char *at = list; *at; at += text.len + (at[text.len] == ' ')) {
+		text = argument_at(at);
+		reply_argument(c, text);
+	}
+}
+
 static void reply_docs(struct client *c, const struct resp_command *t)
 {
 	reply_text(c, t->name);
-	reply_map(c, 3);
+	reply_map(c, 4);
 	reply_text(c, "summary");
 	reply_text(c, t->summary);
 	reply_text(c, "since");
 	reply_text(c, t->since);
 	reply_text(c, "group");
 	reply_text(c, t->group);
+	reply_arguments(c, t->arguments);
 }
 
 static void command_docs(struct client *c, const struct args *a)

@@ -70,6 +70,8 @@ void resp_memory(struct client *c, const struct args *a)
 	if (!slice_is(a->v[1], "usage"))
 		reply_error(c, "ERR unknown subcommand '%.*s'. kvgate has MEMORY USAGE.",
 			    (int)(a->v[1].len < 100 ? a->v[1].len : 100), a->v[1].p);
+	else if (a->n == 2)
+		reply_error(c, "ERR wrong number of arguments for 'memory' command");
 	else if (a->n != 3 && !sampled)
 		reply_syntax_error(c);
 	else if (described(c, a->v[2], &v))
@@ -81,7 +83,11 @@ void resp_object(struct client *c, const struct args *a)
 	struct farkv_value v;
 	int64_t n;
 
-	if (a->n != 3 || (!slice_is(a->v[1], "encoding") && !slice_is(a->v[1], "refcount"))) {
+	if (a->n != 3) {
+		reply_error(c, "ERR wrong number of arguments for 'object' command");
+		return;
+	}
+	if (!slice_is(a->v[1], "encoding") && !slice_is(a->v[1], "refcount")) {
 		reply_error(c, "ERR kvgate has OBJECT ENCODING and OBJECT REFCOUNT alone: the "
 			       "store keeps no times or frequencies of access");
 		return;

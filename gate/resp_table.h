@@ -21,6 +21,7 @@ struct resp_command {
 	const char *group;
 	const char *since;     /**< of Redis */
 	const char *summary;
+	const char *arguments; /**< separated by blanks; [optional], several... */
 };
 
 /** The command of that name, in any case, or NULL. */

@@ -340,7 +340,7 @@ START_TEST(the_table_is_sorted_and_described)
 	}
 	snprintf(want, sizeof(want), ":%zu", n);
 	resp("COMMAND COUNT", want);
-	resp_begins("COMMAND DOCS get", "*2\r\n$3\r\nget\r\n*6\r\n$7\r\nsummary\r\n");
+	resp_begins("COMMAND DOCS get", "*2\r\n$3\r\nget\r\n*8\r\n$7\r\nsummary\r\n");
 	resp_begins("COMMAND INFO get lpush", "*2\r\n*10\r\n$3\r\nget\r\n:2\r\n");
 	resp("COMMAND GETKEYS mset a 1 b 2", "*2\r\n$1\r\na\r\n$1\r\nb");
 }

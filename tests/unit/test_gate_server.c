@@ -218,6 +218,16 @@ START_TEST(commands_are_described)
 	     "*10\r\n$6\r\nconfig\r\n:-2\r\n*1\r\n+admin\r\n:0\r\n:0\r\n:0\r\n*0\r\n*0\r\n*0\r\n*0");
 	resp("COMMAND INFO rename", "*1\r\n*-1");
 	resp("COMMAND DOCS rename", "*0");
+	resp_begins("COMMAND DOCS scan ping mset", "*6\r\n");
+	has_text("\r\n$9\r\narguments\r\n*4\r\n"
+		 "*6\r\n$4\r\nname\r\n$6\r\ncursor\r\n$4\r\ntype\r\n$6\r\nstring\r\n"
+		 "$5\r\nflags\r\n*0\r\n"
+		 "*6\r\n$4\r\nname\r\n$13\r\nMATCH pattern\r\n$4\r\ntype\r\n$6\r\nstring\r\n"
+		 "$5\r\nflags\r\n*1\r\n+optional\r\n");
+	has_text("$9\r\nkey value\r\n$4\r\ntype\r\n$6\r\nstring\r\n"
+		 "$5\r\nflags\r\n*2\r\n+optional\r\n+multiple\r\n");
+	resp_begins("COMMAND DOCS time", "*2\r\n");
+	has_text("$9\r\narguments\r\n*0\r\n");
 	rig.client.resp = 3;
 	resp("COMMAND INFO rename", "*1\r\n_");
 	rig.client.resp = 2;
@@ -245,7 +255,8 @@ START_TEST(values_are_described)
 	resp("OBJECT ENCODING none", "$-1");
 	resp("OBJECT REFCOUNT short", ":1");
 	resp_begins("OBJECT IDLETIME short", "-ERR kvgate has OBJECT ENCODING and OBJECT REFCOUNT");
-	resp_begins("OBJECT ENCODING", "-ERR kvgate has OBJECT");
+	resp("OBJECT ENCODING", "-ERR wrong number of arguments for 'object' command");
+	resp("MEMORY USAGE", "-ERR wrong number of arguments for 'memory' command");
 	resp("MEMORY USAGE long", ":89");
 	resp("MEMORY USAGE long SAMPLES 0", ":89");
 	resp("MEMORY USAGE none", "$-1");
