@@ -13,6 +13,7 @@
 #include <event2/event.h>
 
 #include "common/base/atomic.h"
+#include "gate/mc_cmds.h"
 #include "tests/rig/e2e.h"
 #include "tests/rig/gate_rig.h"
 #include "tests/rig/test_main.h"
@@ -336,17 +337,20 @@ END_TEST
 
 START_TEST(flush_all_with_a_delay_removes_what_is_there_then)
 {
-	rig.client.base = event_base_new();
-	ck_assert_ptr_nonnull(rig.client.base);
+	struct event_base *base = event_base_new();
+
+	ck_assert_ptr_nonnull(base);
+	rig.client.flush = event_new(base, -1, 0, mc_flush_late, rig.client.kv);
 	mc("set a 0 0 1\r\nx\r\nflush_all 1\r\nget a\r\nset b 0 0 1\r\ny\r\n",
 	   "STORED\r\nOK\r\nVALUE a 0 1\r\nx\r\nEND\r\nSTORED\r\n");
-	event_base_dispatch(rig.client.base); /* until it has run */
+	event_base_dispatch(base); /* until it has run */
 	mc("get a b\r\n", "END\r\n");
 	mc("flush_all x\r\n", "CLIENT_ERROR bad command line format\r\n");
 	mc("set a 0 0 1\r\nx\r\nflush_all noreply\r\nget a\r\n", "STORED\r\nEND\r\n");
 	mc("set a 0 0 1\r\nx\r\nflush_all 0\r\nget a\r\n", "STORED\r\nOK\r\nEND\r\n");
 	mc("flush_all 0 noreply\r\nflush_all 1 2 3\r\n", "ERROR\r\n");
-	event_base_free(rig.client.base);
+	event_free(rig.client.flush);
+	event_base_free(base);
 }
 END_TEST
 
