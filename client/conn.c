@@ -26,6 +26,7 @@ static int mapping_open(const struct connect_result *r,
 		.grace_ns = r->grace_ns,
 		.meta_fd = r->meta_fd,
 		.data_fd = r->data_fd,
+		.heat_fd = r->heat_fd,
 		.readonly = r->readonly,
 		.peer_may_kill = r->peer_may_kill,
 	};
@@ -217,6 +218,7 @@ static void fds_close(const struct connect_result *r)
 {
 	close_fd(r->meta_fd);
 	close_fd(r->data_fd);
+	close_fd(r->heat_fd);
 	close_fd(r->tether_fd);
 }
 

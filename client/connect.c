@@ -20,6 +20,7 @@
 #include "common/proto/auth.h"
 #include "common/proto/keyfile.h"
 
+/* Descriptors of WELCOME, and one more with MSG_WELCOME_HEAT. */
 #define WELCOME_FDS 3
 /* Pause between attempts while the server's backlog is full. */
 #define BACKLOG_PAUSE_NS (2 * NS_PER_MS)
@@ -488,6 +489,8 @@ static int welcome_check(struct handshake *h)
 		return err_set(FARKV_EPROTOCOL,
 			       "the server at %s answered HELLO with %s",
 			       h->where, msg_type_name(m->type));
+	if (fds && m->welcome.flags & MSG_WELCOME_HEAT)
+		fds++;
 	if (h->pk.fds.n != fds)
 		return err_set(FARKV_EPROTOCOL,
 			       "the server at %s sent %u descriptors instead of "
@@ -509,6 +512,7 @@ static void result_fill(const struct handshake *h, struct connect_result *out)
 		.meta_fd = verbs ? -1 : h->pk.fds.fd[0],
 		.data_fd = verbs ? -1 : h->pk.fds.fd[1],
 		.tether_fd = verbs ? -1 : h->pk.fds.fd[2],
+		.heat_fd = h->pk.fds.n > WELCOME_FDS ? h->pk.fds.fd[3] : -1,
 		.session = m->welcome.session,
 		.prefix = m->welcome.prefix,
 		.readonly = p->readonly || m->welcome.role == MSG_ROLE_RO,

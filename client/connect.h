@@ -42,6 +42,7 @@ struct connect_result {
 	int meta_fd; /* server-written part of the region; -1 for RDMA */
 	int data_fd; /* the rest; -1 for RDMA */
 	int tether_fd; /* see mapping_tether(); -1 for RDMA */
+	int heat_fd; /* the heat area; -1: none, or RDMA */
 	uint32_t session;
 	uint32_t prefix; /* of the versions of this session */
 	bool readonly;   /* granted role, or the requested one if that is less */

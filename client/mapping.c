@@ -96,6 +96,23 @@ static int fd_check(int fd, uint64_t bytes, const char *what,
 	return fd_check_seal(fd, what, peer_may_kill);
 }
 
+/* The heat area is as large as its file, and no larger than the region. */
+static int heat_size(const struct mapping_spec *s, uint64_t *bytes_out)
+{
+	struct file_id id;
+	struct stat st;
+	int err = fd_check(s->heat_fd, 1, "heat", s->peer_may_kill, &id);
+
+	if (err)
+		return err;
+	if (fstat(s->heat_fd, &st) < 0 || st.st_size % PAGE_BYTES ||
+	    (uint64_t)st.st_size > s->region_bytes)
+		return err_set(FARKV_EFORMAT, "region: a heat area of %lld bytes cannot be",
+			       (long long)st.st_size);
+	*bytes_out = (uint64_t)st.st_size;
+	return 0;
+}
+
 static int spec_check(const struct mapping_spec *s)
 {
 	uint64_t limit = (UINT64_C(1) << SLOT_PTR_BITS) * PTR_UNIT;
@@ -176,13 +193,26 @@ static int superblock_take(const struct mapping_spec *s, const uint8_t *base,
 	return 0;
 }
 
-static int region_map(const struct mapping_spec *s, struct mapping *m)
+/* The superblock and the descriptors agree on the heat area. */
+static int heat_check(const struct superblock *sb, uint64_t bytes)
 {
+	return sb->heat_bytes == bytes ?
+		       0 :
+		       err_set(FARKV_EFORMAT,
+			       "region: the server's heat descriptor has %llu bytes, its "
+			       "superblock claims %llu",
+			       (unsigned long long)bytes, (unsigned long long)sb->heat_bytes);
+}
+
+/* `heat_bytes`: of s->heat_fd. */
+static int region_map(const struct mapping_spec *s, uint64_t heat_bytes, struct mapping *m)
+{
+	uint64_t all = s->region_bytes + heat_bytes;
 	int data_prot = s->readonly ? PROT_READ : PROT_READ | PROT_WRITE;
 	uint8_t *base = NULL;
 	int err;
 
-	err = space_reserve(s->region_bytes, &base);
+	err = space_reserve(all, &base);
 	if (err)
 		return err;
 	err = area_map(base, s->meta_bytes, PROT_READ, s->meta_fd, "meta");
@@ -190,20 +220,25 @@ static int region_map(const struct mapping_spec *s, struct mapping *m)
 		goto err_unmap;
 	err = area_map(base + s->meta_bytes, s->region_bytes - s->meta_bytes,
 		       data_prot, s->data_fd, "data");
+	if (!err && heat_bytes)
+		err = area_map(base + s->region_bytes, heat_bytes, PROT_READ | PROT_WRITE,
+			       s->heat_fd, "heat");
 	if (err)
 		goto err_unmap;
 	/*
 	 * A child that went on writing would be a session unknown to the server (I6). A core
 	 * dump that read the region would allocate all of it.
 	 */
-	if (madvise(base, s->region_bytes, MADV_DONTFORK) < 0 ||
-	    madvise(base, s->region_bytes, MADV_DONTDUMP) < 0) {
+	if (madvise(base, all, MADV_DONTFORK) < 0 ||
+	    madvise(base, all, MADV_DONTDUMP) < 0) {
 		err = err_set_errno(FARKV_ESYS, errno,
 				    "region: cannot keep it out of children "
 				    "and core dumps");
 		goto err_unmap;
 	}
 	err = superblock_take(s, base, &m->sb);
+	if (!err)
+		err = heat_check(&m->sb, heat_bytes);
 	if (err)
 		goto err_unmap;
 	/*
@@ -217,7 +252,7 @@ static int region_map(const struct mapping_spec *s, struct mapping *m)
 	return 0;
 
 err_unmap:
-	munmap(base, s->region_bytes);
+	munmap(base, all);
 	return err;
 }
 
@@ -281,7 +316,7 @@ static struct mapping *cache_find(const struct mapping_spec *s,
 	return m;
 }
 
-static int cache_add(const struct mapping_spec *s, struct file_id meta,
+static int cache_add(const struct mapping_spec *s, uint64_t heat_bytes, struct file_id meta,
 		     struct file_id data, struct mapping **map_out)
 {
 	struct mapping *m = calloc(1, sizeof(*m));
@@ -289,7 +324,7 @@ static int cache_add(const struct mapping_spec *s, struct file_id meta,
 
 	if (!m)
 		return err_set(FARKV_ENOMEM, "no memory for a mapping");
-	err = region_map(s, m);
+	err = region_map(s, heat_bytes, m);
 	if (err) {
 		free(m);
 		return err;
@@ -307,6 +342,7 @@ static int cache_add(const struct mapping_spec *s, struct file_id meta,
 int mapping_get(const struct mapping_spec *spec, struct mapping **map_out)
 {
 	struct file_id meta, data;
+	uint64_t heat_bytes = 0;
 	struct mapping *m;
 	int err;
 
@@ -318,6 +354,8 @@ int mapping_get(const struct mapping_spec *spec, struct mapping **map_out)
 		err = fd_check(spec->data_fd,
 			       spec->region_bytes - spec->meta_bytes, "data",
 			       spec->peer_may_kill, &data);
+	if (!err && spec->heat_fd >= 0)
+		err = heat_size(spec, &heat_bytes);
 	if (err)
 		return err;
 
@@ -327,7 +365,7 @@ int mapping_get(const struct mapping_spec *spec, struct mapping **map_out)
 		m->users++;
 		*map_out = m;
 	} else {
-		err = cache_add(spec, meta, data, map_out);
+		err = cache_add(spec, heat_bytes, meta, data, map_out);
 	}
 	pthread_mutex_unlock(&cache_lock);
 	return err;
@@ -355,7 +393,7 @@ void mapping_put(struct mapping *map)
 		while (*at != map)
 			at = &(*at)->next;
 		*at = map->next;
-		munmap(map->base, map->sb.region_bytes);
+		munmap(map->base, map->sb.region_bytes + map->sb.heat_bytes);
 	}
 	pthread_mutex_unlock(&cache_lock);
 	if (last)

@@ -26,14 +26,15 @@ struct mapping_spec {
 	uint64_t grace_ns;
 	int meta_fd;          /* stays the caller's */
 	int data_fd;          /* stays the caller's */
+	int heat_fd;          /* stays the caller's; -1: the region has no heat area */
 	bool readonly;        /* map the data area without write access */
 	bool peer_may_kill;   /* the server's user is ours or root */
 };
 
 /**
  * Map the region, or add a user if this process has mapped it from the same files in the same
- * role. Meta area read-only, data area after it at a 2 MiB boundary; not inherited by children,
- * nor in core dumps.
+ * role. Meta area read-only, data area after it at a 2 MiB boundary, heat area after that, always
+ * writable; not inherited by children, nor in core dumps.
  *
  * 0, FARKV_EFORMAT (size, seal, superblock; the detail says which), FARKV_EPERM (descriptor
  * without the access that the role needs), FARKV_ENOMEM, FARKV_ESYS. Any thread.

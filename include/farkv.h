@@ -411,6 +411,11 @@ struct farkv_stats {
 	uint64_t saves;           /**< snapshots that the server has saved (kvserver --save) */
 	uint64_t saves_failed;    /**< ... and could not save */
 	uint64_t saved_at_ms;     /**< when the last good one began, ms since 1970; 0: never */
+	/* With kvserver --when-full evict, otherwise 0. */
+	uint64_t evictions;       /**< keys that left to make room, ever */
+	uint64_t evicted_bytes;   /**< of their blocks */
+	uint64_t moves;           /**< values moved so that others of another size
+				       find room, ever */
 };
 
 /** Results of farkv_fsck(). */

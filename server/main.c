@@ -27,6 +27,8 @@ static const char *const hugepages_choices[] = {"never", "ahead", "auto",
 static const char *const transport_choices[] = {"auto", "shm", "rdma", "both",
 						NULL};
 
+static const char *const when_full_choices[] = {"refuse", "evict", NULL};
+
 #define OFF(f) offsetof(struct server_config, f)
 
 static const struct opt opts[] = {
@@ -72,13 +74,18 @@ static const struct opt opts[] = {
 	{.name = "max-key-size", .type = OPT_U64, .offset = OFF(max_key),
 	 .metavar = "BYTES", .deflt = "65535", .min = 1, .max = 65535,
 	 .help = "Longest key in bytes."},
+	{.name = "when-full", .type = OPT_ENUM, .offset = OFF(when_full),
+	 .metavar = "WHAT", .deflt = "refuse", .choices = when_full_choices,
+	 .help = "What happens to a put when the memory is used up: refuse it, or "
+		 "evict the values that have not been used for longest."},
 	{.name = "index-slots", .type = OPT_U64, .offset = OFF(index_slots),
 	 .metavar = "NUMBER", .max = UINT64_C(1) << 36,
 	 .help = "Slots of the index at the start, rounded up. The index grows as "
 		 "it fills; two slots for each expected key save that work."},
 	{.name = "grace-ms", .type = OPT_U64, .offset = OFF(grace_ms),
-	 .metavar = "MS", .deflt = "100", .min = 1, .max = 60000,
-	 .help = "How long replaced values stay untouched for running reads."},
+	 .metavar = "MS", .min = 1, .max = 60000,
+	 .help = "How long replaced values stay untouched for running reads. Without "
+		 "this option: 100, or 10 with --when-full evict."},
 	{.name = "hugepages", .type = OPT_ENUM, .offset = OFF(hugepages),
 	 .metavar = "WHEN", .deflt = "ahead", .choices = hugepages_choices,
 	 .flags = OPT_OPTIONAL_ARG, .implied = "auto",

@@ -50,6 +50,7 @@ struct index {
 	uint64_t recent_ns; /* last clock reading */
 	uint64_t run_began_ns;   /* when index_run() began; 0: read the clock */
 	uint32_t undated;   /* blocks retired since the clock was last read for one */
+	uint8_t *heat; /* the heat area of a mapped cache; NULL: none */
 	uint64_t retries;
 	uint64_t clock_ms;  /* CLOCK when it was last READ; 0: never, or it was 0 */
 	uint64_t clock_at_ns; /* ... which began no earlier than this */

@@ -248,6 +248,8 @@ static enum next swap_won(struct index *ix, struct index_op *op)
 	if (!op_inserts(op) && slot_off(op->swap.desired) != slot_off(old))
 		op_retire(ix, slot_block(old), slot_class(op->swap.desired));
 	op->search.dated = op->expires.at != 0;
+	if (!op_inserts(op) && op->kind != INDEX_DELETE)
+		heat_mark(ix, op_slot_off(op));
 	cached_swapped(ix, op);
 	op->own = OWN_NONE;
 	return op_done(ix, op, 0);

@@ -75,6 +75,7 @@ static __attribute__((noinline)) bool get_next_candidates(struct index *ix,
 				return false;
 			if (!still_holds(src->slot, src->word))
 				break;
+			heat_mark_slot(ix, src->slot);
 			return true;
 		}
 		if (!holds_other_key(key, src)) {

@@ -213,8 +213,11 @@ IN_LINE bool get_fast(const struct index *ix, const struct index_key *key,
 		return false;
 	}
 	get_request(src);
-	return get_copy(ix, key, src) && get_lives(ix, src) &&
-	       still_holds(src->slot, src->word);
+	if (!get_copy(ix, key, src) || !get_lives(ix, src) ||
+	    !still_holds(src->slot, src->word))
+		return false;
+	heat_mark_slot(ix, src->slot);
+	return true;
 }
 
 /**
@@ -425,6 +428,7 @@ IN_LINE enum put_outcome put_fast(struct index *ix, struct put *p)
 		p->lost_to = found;
 		return PUT_LOST;
 	}
+	heat_mark_slot(ix, &p->slots[p->slot_at]);
 	put_retire(ix, p);
 	return PUT_DONE;
 }

@@ -196,8 +196,10 @@ bool index_get_search(struct index *ix, struct index_op *op, const uint64_t *slo
 	if (look == LOOK_UNUSUAL)
 		return false;
 	op->result = look == LOOK_FOUND && op->left_ms ? 0 : FARKV_ENOTFOUND;
-	if (op->result == 0)
+	if (op->result == 0) {
 		op->version = op->view.version;
+		heat_mark(ix, op_slot_off(op));
+	}
 	return true;
 }
 

@@ -115,7 +115,8 @@ enum msg_reason {
 /** WELCOME: aligned 8-byte READs of this region never tear. */
 #define MSG_WELCOME_READ8_ATOMIC 1u
 #define MSG_WELCOME_OUTLIVES 2u /* the region outlives this server: another may adopt it */
-#define MSG_WELCOME_FLAGS (MSG_WELCOME_READ8_ATOMIC | MSG_WELCOME_OUTLIVES) /* all known flags */
+#define MSG_WELCOME_HEAT 4u /* a fourth descriptor follows, that of the heat area */
+#define MSG_WELCOME_FLAGS (MSG_WELCOME_READ8_ATOMIC | MSG_WELCOME_OUTLIVES | MSG_WELCOME_HEAT) /* all known flags */
 
 enum msg_hint_status {
 	MSG_HINT_DONE,    /* read the directory again */
@@ -146,6 +147,7 @@ enum msg_stat {
 	MSG_STAT_CPU_NS, MSG_STAT_FREE_BYTES, MSG_STAT_PAGES_REFUSED,
 	MSG_STAT_GETS, MSG_STAT_HITS, MSG_STAT_MISSES, MSG_STAT_SETS,
 	MSG_STAT_EXPIRED, MSG_STAT_SAVES, MSG_STAT_SAVES_FAILED, MSG_STAT_SAVED_AT_MS,
+	MSG_STAT_EVICTIONS, MSG_STAT_EVICTED_BYTES, MSG_STAT_MOVES,
 	MSG_STAT_END /* one past the last */
 };
 

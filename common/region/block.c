@@ -206,3 +206,25 @@ bool block_key_hash(const void *image, size_t have, struct block_ref ref,
 	*hash_out = hash;
 	return true;
 }
+
+bool block_rebind(uint8_t *image, struct block_ref from, struct block_ref to,
+		  uint64_t key_hash, size_t *room_out)
+{
+	struct block_header h;
+	uint64_t sum;
+	size_t room;
+
+	memcpy(&h, image, sizeof(h));
+	room = block_room_of(&h);
+	if (room > class_bytes(from.cls) || (h.inc_flags & BLOCK_INC_MASK) != from.inc ||
+	    h.head_sum != block_head_sum(&h, block_binding(from), key_hash) ||
+	    block_sum(image, room) != (hash_image(image, block_end(&h)) ^ block_binding(from)))
+		return false;
+	h.inc_flags = (uint16_t)((h.inc_flags & ~BLOCK_INC_MASK) | to.inc);
+	h.head_sum = block_head_sum(&h, block_binding(to), key_hash);
+	memcpy(image, &h, sizeof(h));
+	sum = hash_image(image, block_end(&h)) ^ block_binding(to);
+	memcpy(image + room - sizeof(sum), &sum, sizeof(sum));
+	*room_out = room;
+	return true;
+}

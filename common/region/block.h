@@ -181,6 +181,14 @@ block_copy_holds(uint8_t *to, const uint8_t *block, uint64_t binding,
 	return block_sum(to, room) == (hash ^ binding);
 }
 
+/**
+ * Make the image of a block, class_bytes() of it and not verified yet, that of the block `to`:
+ * another place and incarnation, the same content. False if it is not an intact image of `from`
+ * with a key of this hash. `room_out`: its length.
+ */
+bool block_rebind(uint8_t *image, struct block_ref from, struct block_ref to,
+		  uint64_t key_hash, size_t *room_out);
+
 /** A verified block. Points into the image that was verified. */
 struct block_view {
 	const uint8_t *key;

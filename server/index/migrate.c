@@ -12,7 +12,10 @@
 #include "common/region/block.h"
 #include "common/region/fetch.h"
 #include "common/region/hash.h"
+#include "server/memory/evacuate.h"
 #include "server/memory/step.h"
+
+#include "evict.h"
 
 /* Chains of CAS in flight at once, one doorbell each. */
 #define GROUP_CHAINS 32u
@@ -26,6 +29,8 @@
  */
 #define FREEZE_MAX_NS (200 * NS_PER_MS)
 #define FREEZE_PASSES_MIN 1000u
+/* Share of a subtable's bytes that an evicting migration leaves out. */
+#define EVICT_SHARE 8u
 /* Distance of prefetch, in blocks. */
 #define PREFETCH_AHEAD 12u
 
@@ -35,6 +40,7 @@ struct migration {
 	struct region *r;
 	struct slab *slab;
 	struct xport_lane *lane;
+	struct evict *evict; /* NULL: nothing is ever evicted */
 
 	enum phase phase;
 	uint64_t old_entry;
@@ -51,14 +57,15 @@ struct migration {
 
 	uint64_t hash[SUBTABLE_SLOTS]; /* of the slots' keys, ... */
 	bool known[SUBTABLE_SLOTS];    /* ... where known */
-	uint64_t dropped[SUBTABLE_SLOTS]; /* words of tombstones, or 0 */
+	bool drop[SUBTABLE_SLOTS];     /* keys that are evicted */
+	uint64_t dropped[SUBTABLE_SLOTS]; /* words of tombstones and evicted keys, or 0 */
 	struct xport_chain chain[GROUP_CHAINS];
 	unsigned n_chains; /* in flight */
-	uint8_t key[BLOCK_HEADER_BYTES + UINT16_MAX]; /* the beginning of a block */
+	uint8_t key[BLOCK_HEADER_BYTES + EVACUATE_MOVE_BYTES]; /* a block, or its header and key */
 };
 
 struct migration *migration_new(struct region *r, struct slab *slab,
-				struct xport_lane *lane)
+				struct xport_lane *lane, struct evict *evict)
 {
 	struct migration *m = calloc(1, sizeof(*m));
 
@@ -67,6 +74,7 @@ struct migration *migration_new(struct region *r, struct slab *slab,
 	m->r = r;
 	m->slab = slab;
 	m->lane = lane;
+	m->evict = evict;
 	m->phase = OVER;
 	return m;
 }
@@ -215,6 +223,15 @@ enum migrate_begin migration_begin(struct migration *m, uint64_t hash,
 	m->at = 0;
 	m->began_ns = clock_now_ns();
 	return MIGRATE_BEGUN;
+}
+
+enum migrate_begin migration_begin_visit(struct migration *m, uint64_t hash, bool evicting)
+{
+	enum migrate_begin b = migration_begin(m, hash, MIGRATE_COMPACT);
+
+	m->result.visit = true;
+	m->result.evicting = evicting;
+	return b;
 }
 
 uint64_t migration_pages(const struct migration *m)
@@ -397,17 +414,17 @@ static bool freeze_done(struct migration *m, bool *lost_out)
 
 /* ---- build ------------------------------------------------------------------------- */
 
-/* Store the word in the first EMPTY slot of the key's window. */
-static bool place(uint64_t *slots, uint64_t empty, uint64_t hash, uint64_t w)
+/* Store the word in the first EMPTY slot of the key's window, and return the slot; or -1. */
+static int place(uint64_t *slots, uint64_t empty, uint64_t hash, uint64_t w)
 {
 	unsigned s = hash_home_line(hash) * LINE_SLOTS, end = s + WINDOW_SLOTS;
 
 	while (s < end && slots[s] != empty)
 		s++;
 	if (s == end)
-		return false;
+		return -1;
 	slots[s] = w;
-	return true;
+	return (int)s;
 }
 
 /* True if the key of this hash can be bound to slot `s` of the old subtable. */
@@ -421,10 +438,41 @@ static bool belongs(const struct migration *m, unsigned s, uint64_t w,
 	       s < home + WINDOW_SLOTS;
 }
 
+/*
+ * The key's block is in a segment that is evacuated: copy it to another one. The new word is not
+ * blind: the write that it stands for is old (doc/protocol.md, Absorption). False: there is no
+ * other block, or this one is too long to be copied while writers wait.
+ */
+static bool move(struct migration *m, uint64_t *w, uint64_t hash)
+{
+	struct block_ref from = slot_block(*w), to;
+	size_t room;
+
+	if (class_bytes(from.cls) > EVACUATE_MOVE_BYTES ||
+	    slab_grant(m->slab, from.cls, 1, clock_now_ns(), &to) == 0)
+		return false;
+	memcpy(m->key, region_at(m->r, from.off), class_bytes(from.cls));
+	if (!block_rebind(m->key, from, to, hash, &room)) {
+		(void)slab_return(m->slab, to, RETURN_FREE, 0);
+		return false;
+	}
+	memcpy(region_at(m->r, to.off), m->key, room);
+	*w = slot_pack(to, slot_fp(*w), 0);
+	return true;
+}
+
+static void evicted(struct migration *m, uint64_t w)
+{
+	m->result.evicted++;
+	m->result.evicted_bytes += class_bytes(slot_class(w));
+}
+
+/* Take a key along, if it was not chosen to leave. False: the slot is damaged. */
 static bool carry(struct migration *m, unsigned s, uint64_t w)
 {
 	uint64_t hash = m->hash[s];
 	unsigned half = 0;
+	int to;
 
 	if (!m->known[s] && (!word_leads_to_block(m, w) ||
 			     !key_hash(m, w, &hash)))
@@ -433,9 +481,43 @@ static bool carry(struct migration *m, unsigned s, uint64_t w)
 		return false;
 	if (m->result.kind == MIGRATE_SPLIT)
 		half = hash >> (63 - old_depth(m)) & 1;
-	return !m->fresh[half] ||
-	       place(m->fresh[half], slot_empty(entry_gen(m->entry[half])), hash,
-		     w);
+	if (!m->fresh[half])
+		return true;
+	if (m->evict && evacuate_leaves(m->slab, slot_off(w))) {
+		uint64_t before = w;
+
+		if (move(m, &w, hash)) {
+			m->dropped[s] = before;
+			m->result.moved++;
+		} else if (evacuate_forced(m->slab)) {
+			m->dropped[s] = before;
+			evicted(m, before);
+			return true;
+		}
+	}
+	to = place(m->fresh[half], slot_empty(entry_gen(m->entry[half])), hash, w);
+	if (to >= 0 && m->evict)
+		evict_moved(m->evict, entry_page(m->old_entry), s, m->result.page[half],
+			    (unsigned)to);
+	m->result.live += to >= 0;
+	return to >= 0;
+}
+
+/* Choose the keys that do not come along, by the words that are frozen. */
+static void choose(struct migration *m)
+{
+	uint64_t bytes = 0;
+	struct evict_view v = {.page = entry_page(m->old_entry), .word = m->dropped,
+			       .hash = m->hash, .known = m->known};
+
+	for (unsigned s = 0; s < SUBTABLE_SLOTS; s++) {
+		uint64_t w = atom_load_follow(&m->old[s]) & ~SLOT_FROZEN;
+
+		m->dropped[s] = w;
+		m->known[s] = m->known[s] && !(w & SLOT_DEAD) && word_leads_to_block(m, w);
+		bytes += m->known[s] ? class_bytes(slot_class(w)) : 0;
+	}
+	evict_choose(m->evict, &v, m->result.evicting ? bytes / EVICT_SHARE + 1 : 0, m->drop);
 }
 
 /* From here on a later server finishes the publication (region_redo()). */
@@ -453,6 +535,9 @@ static void build(struct migration *m)
 	struct migrate_result *res = &m->result;
 
 	step_reached(STEP_FROZEN);
+	/* Before the fresh subtables inherit the books. */
+	if (m->evict)
+		choose(m);
 	for (unsigned half = 0; half < 2; half++) {
 		uint64_t empty = slot_empty(entry_gen(m->entry[half]));
 
@@ -460,6 +545,9 @@ static void build(struct migration *m)
 			continue;
 		for (unsigned s = 0; s < SUBTABLE_SLOTS; s++)
 			m->fresh[half][s] = empty;
+		if (m->evict)
+			evict_page_taken(m->evict, res->page[half],
+					 entry_page(m->old_entry));
 	}
 	for (unsigned s = 0; s < SUBTABLE_SLOTS; s++) {
 		uint64_t w = atom_load_follow(&m->old[s]) & ~SLOT_FROZEN;
@@ -467,13 +555,13 @@ static void build(struct migration *m)
 		m->dropped[s] = 0;
 		if (slot_is_null(w))
 			continue;
-		if (w & SLOT_DEAD) {
+		if ((w & SLOT_DEAD) || m->drop[s]) {
 			m->dropped[s] = w;
-			res->dead++;
-		} else if (carry(m, s, w)) {
-			res->live++;
+			res->dead += (w & SLOT_DEAD) != 0;
+			if (!(w & SLOT_DEAD))
+				evicted(m, w);
 		} else {
-			res->damaged++;
+			res->damaged += !carry(m, s, w);
 		}
 	}
 	/* The remaining slots never stopped changing: their content is lost. */
@@ -519,10 +607,12 @@ static void retire(struct migration *m)
 	step_reached(STEP_RETIRED);
 	res->frozen_ns = now - m->freeze_ns;
 	/* Uses our copies: a misbehaving client may have changed the old slots since. */
-	for (unsigned s = 0; res->dead && s < SUBTABLE_SLOTS; s++)
+	for (unsigned s = 0; res->dead + res->evicted + res->moved && s < SUBTABLE_SLOTS; s++)
 		if (m->dropped[s])
 			(void)slab_drop(m->slab, m->dropped[s], now);
 	heap_retire(m->r->heap, entry_page(m->old_entry), 1);
+	if (m->evict)
+		evict_page_retired(m->evict, entry_page(m->old_entry));
 	m->r->subtables += res->kind == MIGRATE_SPLIT;
 	res->total_ns = clock_now_ns() - m->began_ns;
 	m->phase = OVER;

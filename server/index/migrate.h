@@ -7,7 +7,7 @@
  *   freeze   set FROZEN in every slot by CAS, EMPTY ones too: nothing changes
  *            any more, and clients that come read the directory again
  *   build    one fresh subtable (compaction) or two (split) from the LIVE slots,
- *            in the order of the old ones; DEAD ones are dropped
+ *            in the order of the old ones; DEAD ones are dropped, and keys that are evicted
  *   publish  double the directory if needed, store the entries: the store of a
  *            key's entry makes the new slot the key's
  *   retire   the old page waits for a barrier, dropped tombstones wait for T
@@ -54,6 +54,10 @@ struct migrate_result {
 	uint64_t page[2]; /* the fresh subtables; [1] is 0 after a compaction */
 	uint64_t page_hash[2];
 	uint32_t live, dead;
+	uint32_t evicted; /* keys, ... */
+	uint64_t evicted_bytes; /* ... and their blocks */
+	uint32_t moved;   /* keys whose block was copied to another segment */
+	bool visit, evicting;
 	uint32_t damaged; /* slots dropped: their block was not what they name, or
 					 they could not be frozen */
 	bool doubled;
@@ -61,11 +65,12 @@ struct migrate_result {
 	uint64_t total_ns;
 };
 
+struct evict;
 struct migration;
 
-/** The arguments stay the caller's. NULL if out of memory. */
+/** The arguments stay the caller's. `evict` may be NULL. NULL if out of memory. */
 struct migration *migration_new(struct region *r, struct slab *slab,
-				struct xport_lane *lane);
+				struct xport_lane *lane, struct evict *evict);
 /** An unfinished migration leaves its subtable frozen and its pages taken. */
 void migration_free(struct migration *m);
 
@@ -80,6 +85,13 @@ void migration_note_dead(const struct region *r, uint64_t hash,
 /** Begin with the subtable of `hash`. Nothing has changed unless it returns BEGUN. */
 enum migrate_begin migration_begin(struct migration *m, uint64_t hash,
 				   enum migrate_kind kind);
+
+/**
+ * Begin a compaction that moves blocks out of the places that are emptied (evacuate.h);
+ * `evicting`: it leaves out an eighth of the bytes of the subtable's values, and one key at
+ * least (evict.h).
+ */
+enum migrate_begin migration_begin_visit(struct migration *m, uint64_t hash, bool evicting);
 
 /**
  * Continue until `until_ns` (clock_now_ns()); 0: one smallest step. Between freeze and

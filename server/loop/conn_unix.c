@@ -21,7 +21,7 @@
 #include "session.h"
 #include "welcome.h"
 
-#define FDS_MAX 3 /* sent with WELCOME */
+#define FDS_MAX 4 /* sent with WELCOME */
 /* Connections accepted before the existing ones are served. */
 #define ACCEPT_BURST 32
 /* Errors read off a socket before it counts as broken. */

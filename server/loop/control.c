@@ -21,6 +21,7 @@
 #include "expire.h"
 #include "fsck.h"
 #include "grants.h"
+#include "evictor.h"
 #include "grow.h"
 #include "inherit.h"
 #include "listen.h"
@@ -35,6 +36,7 @@
 /* welcome has to note the end of a session before a barrier passes because of it. */
 static const struct loop_module *const modules[] = {
 	&welcome_module,
+	&evictor_module,
 	&grow_module,
 	&expire_module,
 	&grants_module,

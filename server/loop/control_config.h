@@ -21,6 +21,7 @@ struct control_config {
 								functions in it are ignored */
 	struct keyfile *keys; /* NULL: no authentication; read again at SIGHUP
 				 by the control loop */
+	bool evict; /* when memory is short, rather than refuse */
 	bool keys_on_socket;        /* socket clients need a key, too */
 	const struct clustermap *map; /* of the cluster; NULL: in none */
 	uint32_t server;              /* which of its servers this is */

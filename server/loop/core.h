@@ -81,6 +81,7 @@ struct control {
 	struct verbs_server *verbs;  /* conn_rdma.c; NULL: no RDMA */
 	struct closer *closer;       /* conn_unix.c; NULL: no socket */
 	struct welcome *welcome;
+	struct evictor *evictor; /* NULL: the store refuses when it is full */
 	struct grow *grow;
 	struct expire *expire;
 	struct grants *grants;

@@ -20,11 +20,13 @@
 
 #include "common/base/clock.h"
 #include "common/base/util.h"
+#include "server/memory/evacuate.h"
 #include "server/memory/reserve.h"
 #include "server/memory/step.h"
 
 #include "barrier.h"
 #include "core.h"
+#include "evictor.h"
 #include "grow.h"
 #include "reclaim.h"
 #include "session.h"
@@ -101,6 +103,18 @@ static bool pass_goes_on(struct control *c, const struct deferred *d, bool begin
 	       (begin ? sweep_hurry(c) : sweep_running(c));
 }
 
+/* True if the server evicts, and that may free memory for the request: however long it takes. */
+static bool eviction_goes_on(struct control *c, const struct deferred *d)
+{
+	if (!c->evictor || slab_count_class(c->slab, d->cls).deferred > 0)
+		return false;
+	evictor_starve(c, d->cls);
+	/* What others hold and do not use keeps a run of pages from being emptied. */
+	if (slab_run(c->slab, d->cls) > 1)
+		(void)reclaim_ask(c, d->session, d->began_ns);
+	return !barrier_stuck(c) && (grow_evict(c) || evictor_has_ended(c));
+}
+
 /*
  * True if memory may become free for a request that found none. Each step costs more than the
  * one before, and is taken only if those promise nothing. Ends no session but silent ones of
@@ -110,9 +124,9 @@ static bool more_to_come(struct control *c, struct deferred *d, uint64_t now)
 {
 	struct slab_counts own = slab_count_class(c->slab, d->cls);
 	struct slab_counts all = slab_count(c->slab);
-	bool pages, passes = !barrier_stuck(c);
+	bool pages, passes = !barrier_stuck(c), evicts = eviction_goes_on(c, d);
 
-	if (pass_goes_on(c, d, false))
+	if (evicts || pass_goes_on(c, d, false))
 		hope_renew(c, d, now);
 	if (now >= d->until_ns)
 		return false;
@@ -120,7 +134,7 @@ static bool more_to_come(struct control *c, struct deferred *d, uint64_t now)
 	pages = heap_retired(c->region->heap) > 0;
 	if (pages || all.exhausted > 0 || own.deferred > 0)
 		barrier_now(c);
-	if (own.deferred > 0 || ((own.exhausted > 0 || pages) && passes))
+	if (evicts || own.deferred > 0 || ((own.exhausted > 0 || pages) && passes))
 		return true;
 	if (all.exhausted > 0 && passes &&
 	    (now < d->hunt_ns || c->barrier->passed < d->barriers))
@@ -167,6 +181,8 @@ static bool try_grant(struct control *c, struct deferred *d, bool give_up,
 static void upkeep(struct control *c, uint8_t cls)
 {
 	low_water(c);
+	if (grow_evict(c))
+		return;
 	if (!slab_tight(c->slab, cls))
 		return;
 	if (slab_count_class(c->slab, cls).deferred > 0)
@@ -229,6 +245,8 @@ static void deferred_drop(struct control *c, struct deferred *d)
 	TAILQ_REMOVE(&c->grants->deferred, d, link);
 	c->grants->n_deferred--;
 	d->session->n_deferred--;
+	if (c->grants->n_deferred == 0)
+		evictor_sated(c);
 	free(d);
 }
 
@@ -238,6 +256,8 @@ static void grant_deferred(struct control *c, struct deferred *d, struct msg *g,
 	struct session *s = d->session;
 	uint32_t req = d->req;
 
+	if (g->blocks.n)
+		evictor_sated(c);
 	deferred_drop(c, d);
 	grant(s, g, req, refs);
 }
@@ -285,7 +305,7 @@ bool grants_on_request(struct session *s, const struct msg *m)
 		.session = s,
 		.req = m->req,
 		.cls = m->grant_req.cls,
-		.count = m->grant_req.count,
+		.count = UTIL_MIN(m->grant_req.count, evictor_grant_max(c, m->grant_req.cls)),
 		.began_ns = now,
 		.searches = grow_searches(c) + SEARCHES_MAX,
 		.sweeps = sweep_stats(c).sweeps + SWEEPS_MAX,

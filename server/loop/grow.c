@@ -14,11 +14,14 @@
 #include "common/xport/xport.h"
 #include "server/index/adopt.h"
 #include "server/index/migrate.h"
+#include "server/memory/evacuate.h"
 
 #include "barrier.h"
 #include "core.h"
+#include "evictor.h"
 #include "reclaim.h"
 #include "session.h"
+#include "sweep.h"
 
 /* How long one HINT may hold the control loop. */
 #define HINT_BUDGET_NS NS_PER_MS
@@ -259,6 +262,14 @@ static void await_pages(struct grow *g)
 	g->short_ns = 0;
 }
 
+static void begun(struct grow *g, uint64_t hash)
+{
+	g->running = true;
+	g->running_page = entry_page(region_entry(g->c->region, hash));
+	g->short_ns = 0;
+	g->no_space = false;
+}
+
 static enum migrate_begin begin(struct grow *g, uint64_t hash,
 				enum migrate_kind kind)
 {
@@ -268,12 +279,19 @@ static enum migrate_begin begin(struct grow *g, uint64_t hash,
 	/* The last pages are reserved for compaction. */
 	if (kind == MIGRATE_COMPACT || heap_left(heap) >= 2)
 		b = migration_begin(g->migration, hash, kind);
-	if (b == MIGRATE_BEGUN) {
-		g->running = true;
-		g->running_page = entry_page(region_entry(g->c->region, hash));
-		g->short_ns = 0;
-		g->no_space = false;
-	}
+	if (b == MIGRATE_BEGUN)
+		begun(g, hash);
+	return b;
+}
+
+static enum migrate_begin begin_visit(struct grow *g, uint64_t hash, bool evicting)
+{
+	enum migrate_begin b = migration_begin_visit(g->migration, hash, evicting);
+
+	if (b == MIGRATE_BEGUN)
+		begun(g, hash);
+	else if (!pages_coming(g))
+		evictor_give_up(g->c);
 	return b;
 }
 
@@ -291,6 +309,9 @@ static enum migrate_begin rebuild(struct grow *g, uint64_t hash)
 	if (b != MIGRATE_BEGUN && dead && begin(g, hash, MIGRATE_COMPACT) ==
 						  MIGRATE_BEGUN)
 		return MIGRATE_BEGUN;
+	/* A store that evicts makes room in any case. */
+	if (b != MIGRATE_BEGUN && evictor_books(g->c))
+		return begin_visit(g, hash, true);
 	return b;
 }
 
@@ -339,6 +360,20 @@ static bool search_next(struct grow *g, uint64_t until_ns, uint64_t *hash_out)
 	return false;
 }
 
+/* Begin the next migration that evicts. False: none is needed, or it has to wait for pages. */
+static bool next_visit(struct grow *g)
+{
+	uint64_t hash;
+	bool evicting;
+
+	if (!evictor_next(g->c, &hash, &evicting))
+		return false;
+	if (begin_visit(g, hash, evicting) != MIGRATE_BEGUN)
+		return false;
+	evictor_begun(g->c);
+	return true;
+}
+
 /* Begin the next migration. False: nothing to do, or it has to wait. */
 static bool next_migration(struct grow *g, uint64_t until_ns)
 {
@@ -358,7 +393,7 @@ static bool next_migration(struct grow *g, uint64_t until_ns)
 		return as != QUEUED_URGENT;
 	}
 	if (!g->searching)
-		return false;
+		return next_visit(g);
 	if (!search_next(g, until_ns, &hash))
 		return g->searching;
 	switch (begin(g, hash, MIGRATE_COMPACT)) {
@@ -390,12 +425,18 @@ static void finished(struct grow *g)
 		if (m->page[i])
 			g->prefix[m->page[i] - g->first] =
 				(uint32_t)(m->page_hash[i] >> 32);
+	for (unsigned i = 0; m->moved && i < 2; i++)
+		if (m->page[i])
+			sweep_moved(g->c, region_entry(g->c->region, m->page_hash[i]));
 	if (m->kind == MIGRATE_SPLIT)
 		st->splits++;
 	else
 		st->compactions++;
 	st->doublings += m->doubled;
 	st->damaged += m->damaged;
+	st->evictions += m->evicted;
+	st->evicted_bytes += m->evicted_bytes;
+	st->moves += m->moved;
 	st->ns_total += m->total_ns;
 	st->ns_max = UTIL_MAX(st->ns_max, m->total_ns);
 	st->frozen_ns_max = UTIL_MAX(st->frozen_ns_max, m->frozen_ns);
@@ -408,7 +449,7 @@ static void finished(struct grow *g)
 		  (unsigned)(m->total_ns / 1000),
 		  (unsigned)(m->frozen_ns / 1000));
 	barrier_want(g->c);
-	if (m->dead)
+	if (m->dead + m->evicted + m->moved)
 		core_memory_freed(g->c);
 }
 
@@ -462,7 +503,7 @@ static uint8_t answer(struct grow *g, uint64_t page, uint32_t gen)
 	if (g->no_space)
 		return MSG_HINT_NOSPC;
 	if (entry_depth(region_entry(g->c->region, hash_of(g, page))) ==
-	    g->c->region->max_depth)
+		    g->c->region->max_depth && !evictor_books(g->c))
 		return MSG_HINT_FULL;
 	return MSG_HINT_WORKING;
 }
@@ -495,6 +536,13 @@ bool grow_on_hint(struct session *s, const struct msg *m)
 	g->asker = NULL;
 	r.hint_reply.status = answer(g, page, m->hint.gen);
 	return session_reply(s, &r, m->req, NULL);
+}
+
+bool grow_evict(struct control *c)
+{
+	if (evictor_short(c))
+		work_start(&c->work, &c->grow->work);
+	return evictor_waits(c);
 }
 
 bool grow_searching(const struct control *c)
@@ -555,7 +603,7 @@ static void memory_freed(struct control *c)
 	g->short_ns = 0;
 	g->stalled = false;
 	finish_frozen(g);
-	if (g->searching || any_queued(g))
+	if (g->searching || any_queued(g) || evictor_short(c))
 		work_start(&c->work, &g->work);
 }
 
@@ -633,7 +681,8 @@ static bool init(struct control *c)
 	g->queued = calloc(pages, sizeof(*g->queued));
 	if (!g->lane || !g->prefix || !g->queued)
 		return false;
-	g->migration = migration_new(c->region, c->slab, g->lane);
+	g->migration = migration_new(c->region, c->slab, g->lane,
+				     evictor_books(c));
 	if (!g->migration)
 		return false;
 	while (region_walk_next(c->region, &w, &entry, &hash))

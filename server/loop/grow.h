@@ -22,6 +22,8 @@ struct xport_lane;
 /** Totals since the start; times in ns. */
 struct grow_stats {
 	uint64_t splits, compactions, doublings;
+	uint64_t evictions, evicted_bytes; /* keys, and their blocks */
+	uint64_t moves;        /* blocks copied out of evacuated segments */
 	uint64_t damaged;      /* keys dropped: the slot named a block of another key */
 	uint64_t ns_total;     /* of all migrations */
 	uint64_t ns_max;
@@ -48,6 +50,12 @@ enum grow_need {
  * search. Call again every few ms until then.
  */
 bool grow_reclaim(struct control *c, uint64_t since_ns, enum grow_need need);
+
+/**
+ * Visit subtables while memory is short of the demand, in a store that evicts (evictor.h).
+ * True while that may free memory.
+ */
+bool grow_evict(struct control *c);
 
 /** True if a search runs and is not held up by a client that does not answer. */
 bool grow_searching(const struct control *c);

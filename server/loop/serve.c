@@ -73,6 +73,14 @@ static uint32_t max_sessions(const struct server_config *cfg)
 	return (uint32_t)cfg->max_sessions + (cfg->save || cfg->restore ? 1 : 0);
 }
 
+/* A cache turns its memory over fast, and what waits out the grace period is lost to it. */
+static uint64_t grace_ms(const struct server_config *cfg)
+{
+	if (cfg->grace_ms)
+		return cfg->grace_ms;
+	return cfg->when_full == WHEN_FULL_EVICT ? 10 : 100;
+}
+
 struct region_config serve_region(const struct server_config *cfg)
 {
 	return (struct region_config){
@@ -80,7 +88,8 @@ struct region_config serve_region(const struct server_config *cfg)
 		.index_slots = cfg->index_slots,
 		.max_value = cfg->max_value,
 		.max_key = (uint32_t)cfg->max_key,
-		.grace_ns = cfg->grace_ms * NS_PER_MS,
+		.cache = cfg->when_full == WHEN_FULL_EVICT,
+		.grace_ns = grace_ms(cfg) * NS_PER_MS,
 		.sessions = max_sessions(cfg) * 2, /* lingering ones, too */
 		.pages = (enum pages_want)cfg->hugepages,
 	};
@@ -383,6 +392,7 @@ static int open_control(struct serving *s)
 		.socket = s->plan.socket ? &s->socket : NULL,
 		.rdma = s->plan.rdma ? &rdma : NULL,
 		.keys = s->keys,
+		.evict = s->region.sb.flags & REGION_CACHE,
 		/* Without RDMA the socket's clients are the only ones to authenticate. */
 		.keys_on_socket = cfg->keys_on_socket || !s->plan.rdma,
 		.map = s->map,

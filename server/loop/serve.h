@@ -10,7 +10,10 @@
 
 enum serve_exit { EXIT_RUN = 1, EXIT_USAGE = 64, EXIT_CONFIG = 78 };
 
-/** Values of the options, under their names. */
+/** What happens to a put in a full store; --when-full. */
+enum when_full { WHEN_FULL_REFUSE, WHEN_FULL_EVICT };
+
+/** Values of the options, under their names. grace_ms 0: the default. */
 struct server_config {
 	uint64_t memory, max_value, max_key, index_slots, grace_ms;
 	uint64_t max_sessions, drain_ms, ready_fd;
@@ -19,7 +22,7 @@ struct server_config {
 	char *memory_file, *cluster_map, *node_name;
 	char *save, *save_every, *restore;
 	unsigned socket_mode, verbose;
-	int hugepages, transport;
+	int hugepages, transport, when_full;
 	bool keys_on_socket, no_auth, verify, replace;
 	bool quiet, check_config, version, help, print_man;
 };

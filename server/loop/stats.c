@@ -160,6 +160,15 @@ static void add_snapshots(struct msg *m, const struct control *c)
 	add(m, MSG_STAT_SAVED_AT_MS, n.saved_at_ms);
 }
 
+static void add_evictions(struct msg *m, const struct control *c)
+{
+	const struct grow_stats *g = grow_stats(c);
+
+	add(m, MSG_STAT_EVICTIONS, g->evictions);
+	add(m, MSG_STAT_EVICTED_BYTES, g->evicted_bytes);
+	add(m, MSG_STAT_MOVES, g->moves);
+}
+
 static void fill(struct control *c, struct msg *m)
 {
 	const struct stats *st = c->stats;
@@ -189,6 +198,7 @@ static void fill(struct control *c, struct msg *m)
 	add_hits(m, c);
 	add(m, MSG_STAT_EXPIRED, expire_count(c));
 	add_snapshots(m, c);
+	add_evictions(m, c);
 }
 
 static bool answer(struct session *s, uint32_t req)

@@ -555,6 +555,12 @@ void sweep_lost(struct control *c)
 
 /* ---- events of sessions ------------------------------------------------------------------ */
 
+void sweep_moved(struct control *c, uint64_t entry)
+{
+	if (sweep_is_on(c->sweep))
+		mark_subtable(c, entry);
+}
+
 void sweep_granted(struct session *s, const struct block_ref *refs, size_t n)
 {
 	struct control *c = s->control;

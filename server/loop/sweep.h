@@ -10,7 +10,8 @@
  *
  * This holds because:
  * - The dead cannot act: connections are fenced, processes are gone.
- * - Blocks granted during a sweep are marked at once.
+ * - Blocks granted during a sweep are marked at once, and so are those that a migration moves
+ *   values to.
  * - The walk begins when all operations that started without knowledge of the sweep are over.
  * - A session that leaves first names what it remembers. If one dies during the sweep the
  *   sweep starts again.
@@ -83,6 +84,9 @@ bool sweep_hurry(struct control *c);
 
 /** True if a sweep runs. */
 bool sweep_running(const struct control *c);
+
+/** A migration gave keys of the subtable of this entry other blocks, and has stored it. */
+void sweep_moved(struct control *c, uint64_t entry);
 
 /** `s` is granted these blocks with its next message. */
 void sweep_granted(struct session *s, const struct block_ref *refs, size_t n);

@@ -58,7 +58,7 @@ static bool wants_credentials(const struct session *s)
 
 static void areas_of_socket(const struct superblock *sb, struct msg *w)
 {
-	w->welcome.flags |= MSG_WELCOME_READ8_ATOMIC;
+	w->welcome.flags |= MSG_WELCOME_READ8_ATOMIC | (sb->heat_bytes ? MSG_WELCOME_HEAT : 0);
 	w->welcome.areas[0].bytes = sb->meta_bytes;
 	w->welcome.areas[1].off = sb->meta_bytes;
 	w->welcome.areas[1].bytes = sb->region_bytes - sb->meta_bytes;
@@ -237,9 +237,10 @@ static bool prepare(struct session *s, struct msg *w)
 static bool send_welcome(struct session *s, const struct msg *w)
 {
 	const struct region *r = s->control->region;
-	int fds[3] = {r->meta_ro_fd, s->readonly ? r->data_ro_fd : r->data_fd,
-		      s->tether ? s->tether->client_fd : -1};
-	bool sent = session_send(s, w, NULL, fds, s->port->remote ? 0 : 3);
+	int fds[4] = {r->meta_ro_fd, s->readonly ? r->data_ro_fd : r->data_fd,
+		      s->tether ? s->tether->client_fd : -1, r->heat_fd};
+	int n = r->heat ? 4 : 3;
+	bool sent = session_send(s, w, NULL, fds, s->port->remote ? 0 : n);
 
 	if (s->tether)
 		tether_sent(s->tether);

@@ -20,9 +20,10 @@ struct run {
 
 /*
  * States in taken[]. Retired pages are listed in `retired`; those that the list had no memory
- * for are found by their state.
+ * for are found by their state. HELD is a flag beside the state: a page that is not 0 is not
+ * handed out.
  */
-enum { PAGE_FREE, PAGE_TAKEN, PAGE_UNLISTED, PAGE_UNLISTED_AGING };
+enum { PAGE_FREE, PAGE_TAKEN, PAGE_UNLISTED, PAGE_UNLISTED_AGING, PAGE_HELD = 4 };
 
 #define RUN_ALIGN_MAX 16u
 /* An aligned run is looked for this many pages above the lowest run: low addresses are
@@ -49,6 +50,8 @@ struct heap {
 	struct run *retired; /* the first n_aging wait for the running barrier */
 	size_t n_retired, n_aging, retired_cap;
 	uint64_t retired_pages;
+	uint64_t held_from, held_to; /* the pages that are HELD lie between these */
+	uint64_t n_held; /* free ones */
 	uint64_t unlisted; /* of those: pages in state UNLISTED or UNLISTED_AGING */
 };
 
@@ -106,6 +109,21 @@ static void map_clear(struct heap *h, uint64_t at, uint64_t n)
 bool heap_map_is(const struct heap *h, uint64_t page, uint32_t entry)
 {
 	return !h->map || h->map[page - h->first] == entry;
+}
+
+static unsigned state(const struct heap *h, uint64_t at)
+{
+	return h->taken[at] & ~PAGE_HELD;
+}
+
+static bool is_free(const struct heap *h, uint64_t at)
+{
+	return state(h, at) == PAGE_FREE;
+}
+
+static void set_state(struct heap *h, uint64_t at, unsigned to)
+{
+	h->taken[at] = (uint8_t)((h->taken[at] & PAGE_HELD) | to);
 }
 
 uint32_t heap_map_at(const struct heap *h, uint64_t page)
@@ -177,11 +195,11 @@ int heap_restore(struct heap *h)
 bool heap_audit(const struct heap *h)
 {
 	for (uint64_t i = 0; h->map && i < h->count; i++)
-		if ((h->taken[i] == PAGE_FREE) != (h->map[i] == 0)) {
+		if (is_free(h, i) != (h->map[i] == 0)) {
 			err_set(FARKV_EPROTOCOL,
 				"page map: page %" PRIu64 " is 0x%08" PRIx32 ", but %s",
 				h->first + i, h->map[i],
-				h->taken[i] == PAGE_FREE ? "free" : "in use");
+				is_free(h, i) ? "free" : "in use");
 			return false;
 		}
 	return true;
@@ -320,7 +338,7 @@ static uint64_t take_highest(struct heap *h)
 
 uint64_t heap_left(const struct heap *h)
 {
-	uint64_t unused = h->count - h->used;
+	uint64_t unused = h->count - h->used - h->n_held;
 
 	return unused > HEAP_RESERVE ? unused - HEAP_RESERVE : 0;
 }
@@ -340,7 +358,10 @@ void heap_give(struct heap *h, uint64_t page, uint64_t n)
 	uint64_t at = page - h->first;
 
 	assert(at < h->count && n <= h->count - at);
-	memset(&h->taken[at], PAGE_FREE, n);
+	for (uint64_t i = at; i < at + n; i++) {
+		set_state(h, i, PAGE_FREE);
+		h->n_held += h->taken[i] == PAGE_HELD;
+	}
 	if (h->map)
 		map_clear(h, at, n);
 	h->used -= n;
@@ -349,6 +370,41 @@ void heap_give(struct heap *h, uint64_t page, uint64_t n)
 		h->lowest = at;
 	if (at + n > h->end)
 		h->end = at + n;
+}
+
+uint64_t heap_free_in(const struct heap *h, uint64_t page, uint64_t n)
+{
+	uint64_t at = page - h->first, free = 0;
+
+	for (uint64_t i = at; i < at + n; i++)
+		free += is_free(h, i);
+	return free;
+}
+
+void heap_hold(struct heap *h, uint64_t page, uint64_t n)
+{
+	uint64_t from = page - h->first;
+
+	if (h->held_from == h->held_to)
+		h->held_from = h->held_to = from;
+	h->held_from = from < h->held_from ? from : h->held_from;
+	h->held_to = from + n > h->held_to ? from + n : h->held_to;
+	for (uint64_t i = from; i < from + n; i++) {
+		h->n_held += h->taken[i] == PAGE_FREE;
+		h->taken[i] |= PAGE_HELD;
+	}
+}
+
+void heap_release(struct heap *h)
+{
+	if (h->held_from == h->held_to)
+		return;
+	for (uint64_t i = h->held_from; i < h->held_to; i++)
+		h->taken[i] &= (uint8_t)~PAGE_HELD;
+	h->lowest = h->held_from < h->lowest ? h->held_from : h->lowest;
+	h->end = h->held_to > h->end ? h->held_to : h->end;
+	h->held_from = h->held_to = h->n_held = 0;
+	h->no_run = 0;
 }
 
 /* False if out of memory. */
@@ -372,15 +428,16 @@ void heap_retire(struct heap *h, uint64_t page, uint64_t n)
 	h->retired_pages += n;
 	if (list_retired(h, (struct run){.page = page, .n = n}))
 		return;
-	memset(&h->taken[page - h->first], PAGE_UNLISTED, n);
+	for (uint64_t i = page - h->first; i < page - h->first + n; i++)
+		set_state(h, i, PAGE_UNLISTED);
 	h->unlisted += n;
 }
 
 bool heap_barrier_begin(struct heap *h)
 {
 	for (uint64_t i = 0; h->unlisted && i < h->count; i++)
-		if (h->taken[i] == PAGE_UNLISTED)
-			h->taken[i] = PAGE_UNLISTED_AGING;
+		if (state(h, i) == PAGE_UNLISTED)
+			set_state(h, i, PAGE_UNLISTED_AGING);
 	h->n_aging = h->n_retired;
 	return h->retired_pages > 0;
 }
@@ -388,7 +445,7 @@ bool heap_barrier_begin(struct heap *h)
 static void unlisted_passed(struct heap *h)
 {
 	for (uint64_t i = 0; h->unlisted && i < h->count; i++)
-		if (h->taken[i] == PAGE_UNLISTED_AGING) {
+		if (state(h, i) == PAGE_UNLISTED_AGING) {
 			h->unlisted--;
 			h->retired_pages--;
 			heap_give(h, h->first + i, 1);

@@ -91,6 +91,16 @@ void heap_give(struct heap *h, uint64_t page, uint64_t n);
  */
 void heap_retire(struct heap *h, uint64_t page, uint64_t n);
 
+/** How many of the pages page..page+n are free. */
+uint64_t heap_free_in(const struct heap *h, uint64_t page, uint64_t n);
+
+/**
+ * Hold the pages page..page+n: those that are free, or become free, are not handed out nor counted
+ * by heap_left() until heap_release(), which lets go of all that are held.
+ */
+void heap_hold(struct heap *h, uint64_t page, uint64_t n);
+void heap_release(struct heap *h);
+
 /** A barrier begins, for the pages retired so far. False if there are none. */
 bool heap_barrier_begin(struct heap *h);
 /** It has passed: those pages are free. */

@@ -93,6 +93,26 @@ static int sealed_meta(struct region *r)
 	return 0;
 }
 
+/* Pages of it take memory when they are first written. */
+static int heat_create(struct region *r)
+{
+	uint64_t bytes = r->sb.heat_bytes;
+
+	if (!bytes)
+		return 0;
+	r->heat_fd = memfd_create("farkv-heat", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	if (r->heat_fd < 0 || ftruncate(r->heat_fd, (off_t)bytes) || fchmod(r->heat_fd, 0600) ||
+	    fcntl(r->heat_fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL))
+		return err_set_errno(FARKV_ESYS, errno, "cannot create the region's heat area");
+	r->heat = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE,
+		       r->heat_fd, 0);
+	if (r->heat == MAP_FAILED) {
+		r->heat = NULL;
+		return err_set_errno(FARKV_ESYS, errno, "cannot map the region's heat area");
+	}
+	return 0;
+}
+
 static int dir_error(void)
 {
 	return err_set_errno(FARKV_ENOMEM, errno,
@@ -227,6 +247,16 @@ bool region_walk_next(const struct region *r, struct region_walk *w,
 	return true;
 }
 
+/* A byte for each slot that the region could have: no two slots share one. */
+static uint64_t heat_size(uint64_t region_bytes)
+{
+	uint64_t bytes = PAGE_BYTES;
+
+	while (bytes * SLOT_BYTES < region_bytes)
+		bytes *= 2;
+	return bytes;
+}
+
 static int superblock_create(struct region *r, const struct region_config *cfg,
 			     uint64_t pages)
 {
@@ -235,6 +265,10 @@ static int superblock_create(struct region *r, const struct region_config *cfg,
 	sb->session_count = cfg->sessions;
 	sb->meta_bytes = meta_size(pages, cfg->sessions);
 	sb->region_bytes = sb->meta_bytes + pages * PAGE_BYTES;
+	if (cfg->cache) {
+		sb->flags = REGION_CACHE;
+		sb->heat_bytes = heat_size(sb->region_bytes);
+	}
 	sb->max_value = cfg->max_value;
 	sb->max_key = cfg->max_key;
 	sb->grace_ns = cfg->grace_ns;
@@ -398,6 +432,8 @@ static int areas_create(struct region *r, const struct region_config *cfg)
 
 	if (!err)
 		err = data_create(r, cfg, bytes);
+	if (!err)
+		err = heat_create(r);
 	if (!err && cfg->file)
 		err = region_file_sessions(cfg->file, &r->sessions_fd);
 	if (err)
@@ -405,6 +441,8 @@ static int areas_create(struct region *r, const struct region_config *cfg)
 	r->outlives = cfg->file != NULL;
 	keep_to_itself(r->meta, r->sb.meta_bytes);
 	keep_to_itself(r->data, bytes);
+	if (r->heat)
+		keep_to_itself(r->heat, r->sb.heat_bytes);
 	r->meta_ro_fd = reopen_readonly(r->meta_fd);
 	r->data_ro_fd = reopen_readonly(r->data_fd);
 	if (r->meta_ro_fd < 0 || r->data_ro_fd < 0)
@@ -463,7 +501,7 @@ static int region_found(struct region *r, const struct region_config *cfg)
 int region_create(const struct region_config *cfg, struct region *r_out)
 {
 	struct region r = {.meta_fd = -1, .data_fd = -1, .meta_ro_fd = -1,
-			   .data_ro_fd = -1, .sessions_fd = -1};
+			   .data_ro_fd = -1, .heat_fd = -1, .sessions_fd = -1};
 	int err = cfg->file && cfg->file->found ? region_found(&r, cfg) :
 						  region_new(&r, cfg);
 
@@ -499,4 +537,7 @@ void region_destroy(struct region *r)
 	close_fd(r->meta_ro_fd);
 	close_fd(r->data_ro_fd);
 	close_fd(r->sessions_fd);
+	if (r->heat)
+		munmap(r->heat, r->sb.heat_bytes);
+	close_fd(r->heat_fd);
 }

@@ -5,6 +5,7 @@
  * meta: superblock, D, CLOCK, directory arrays, session table, page map. Sealed: after the start
  * only the server's own mapping can write it.
  * data: pages of the index and of values, written by clients too.
+ * heat: in a cache; written by clients, read-only ones too.
  */
 #ifndef SERVER_MEMORY_REGION_H
 #define SERVER_MEMORY_REGION_H
@@ -27,6 +28,7 @@ struct region_config {
 	uint64_t grace_ns;
 	uint32_t sessions; /* entries of the session table */
 	enum pages_want pages;
+	bool cache;  /* with a heat area */
 	bool pinned; /* a device pins it: take all pages at once, or fail */
 	/* The region's files, whose lock region_create() takes over; NULL: it dies with the
 	 * server. The sizes of a region that was found there count, not those above. */
@@ -44,6 +46,8 @@ struct region {
 	bool found;           /* it was an earlier server's: see server/index/adopt.h */
 	bool outlives;        /* a later server may find it */
 	int sessions_fd;      /* folder of the tethers; -1: they are memfds */
+	uint8_t *heat;        /* mapped read-write, sb.heat_bytes; NULL: none */
+	int heat_fd;          /* handed to every client; -1: none */
 	struct heap *heap;
 	struct reserve *reserve; /* of the data area's pages */
 	struct prefault *prefault; /* NULL: none */

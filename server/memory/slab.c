@@ -11,10 +11,10 @@
 
 /* Blocks of up to this size share single pages. */
 #define ONE_PAGE_CLASS_BYTES (PAGE_BYTES / 8)
-/* No segment of several blocks is longer than this many pages. */
-#define SEGMENT_PAGES_MAX 8u
-/* ... and of blocks of 64 KiB and more. */
+/* No segment of several blocks of 64 KiB and more is longer than this many pages. */
 #define LARGE_SEGMENT_PAGES_MAX 33u
+/* A store that evicts makes none of several blocks longer than this share of the memory. */
+#define RUN_SHARE 16u
 /*
  * This share of the pages is kept for blocks of up to SLAB_SMALL_BYTES, including the pages
  * they have: a DELETE in a full store needs a small block before it can return the value's.
@@ -36,6 +36,9 @@
 #define RESERVE_SHARE_LARGE                                                    \
 	128u /* a DELETE leaves a small block, no large one, to a tombstone */
 #define LEND_SHARE 2u
+/* A store that evicts leaves this share of its pages to the index: each visit takes one, and the
+ * page of the subtable before is free after a barrier. */
+#define VISITS_SHARE 128u
 
 struct slab *slab_new(struct heap *heap, uint64_t first, uint64_t count,
 		      uint64_t grace_ns)
@@ -77,7 +80,7 @@ void slab_free(struct slab *s)
 
 enum segment_fill slab_fill(const struct segment *g)
 {
-	if (g->n_free == 0)
+	if (g->n_free == 0 || g->evacuating)
 		return FILL_FULL;
 	if (g->n_free == g->blocks)
 		return FILL_EMPTY;
@@ -120,7 +123,7 @@ static void list_insert(struct slab *s, uint32_t at, enum segment_fill fill)
 		s->segments[g->next].prev = at;
 }
 
-static void list_update(struct slab *s, uint32_t at)
+void slab_relist(struct slab *s, uint32_t at)
 {
 	enum segment_fill fill = slab_fill(&s->segments[at]);
 
@@ -142,27 +145,31 @@ static uint32_t block_pages(uint64_t bytes)
  * Pages of one segment of a class with CLASS_EXTRA: the number that wastes least. Such blocks end
  * a little after a page's start; 33 pages hold exactly 16 of 66 KiB.
  */
-static uint32_t large_segment_pages(uint64_t bytes)
+static uint32_t large_segment_pages(uint64_t bytes, uint64_t most)
 {
 	uint64_t best = block_pages(bytes);
 
 	/* n * PAGE_BYTES % bytes is the waste of n pages. */
-	for (uint64_t n = best + 1; n <= LARGE_SEGMENT_PAGES_MAX; n++)
+	for (uint64_t n = best + 1; n <= most; n++)
 		if (n * PAGE_BYTES % bytes * best < best * PAGE_BYTES % bytes * n)
 			best = n;
 	return (uint32_t)best;
 }
 
 /* Pages of one segment: the fewest that waste at most an eighth. */
-static uint32_t segment_pages(uint64_t bytes)
+static uint32_t segment_pages(const struct slab *s, uint64_t bytes)
 {
+	uint64_t most = LARGE_SEGMENT_PAGES_MAX;
 	uint32_t fit = block_pages(bytes);
+
+	if (s->no_reserve)
+		most = UTIL_MIN(most, heap_total(s->heap) / RUN_SHARE);
 
 	if (bytes <= ONE_PAGE_CLASS_BYTES)
 		return 1;
 	if (bytes >= CLASS_BYTES(CLASS_LARGE))
-		return large_segment_pages(bytes);
-	for (uint32_t n = fit; n < SEGMENT_PAGES_MAX; n++)
+		return large_segment_pages(bytes, most);
+	for (uint32_t n = fit; n < SLAB_SEGMENT_PAGES_MAX; n++)
 		if ((uint64_t)n * PAGE_BYTES % bytes * 8 <= (uint64_t)n * PAGE_BYTES)
 			return n;
 	return fit;
@@ -203,10 +210,9 @@ static uint64_t class_total(const struct slab_class *k)
 	       k->blocks[BLOCK_DEFERRED] + k->blocks[BLOCK_EXHAUSTED];
 }
 
-/* Free blocks to keep in reserve in a class that has lost `gone` blocks. */
-static uint64_t reserve_missing(const struct slab_class *k, uint64_t gone)
+uint64_t slab_reserve_missing(const struct slab *s, const struct slab_class *k, uint64_t gone)
 {
-	uint64_t reserve = (class_total(k) - gone) / k->share;
+	uint64_t reserve = s->no_reserve ? 0 : (class_total(k) - gone) / k->share;
 	uint64_t coming =
 		k->blocks[BLOCK_DEFERRED] + k->blocks[BLOCK_EXHAUSTED] + k->dead;
 
@@ -218,7 +224,7 @@ bool slab_tight(const struct slab *s, uint8_t cls)
 	const struct slab_class *k = &s->class[cls];
 
 	return k->full &&
-	       k->blocks[BLOCK_FREE] <= class_total(k) / k->share / 2;
+	       k->blocks[BLOCK_FREE] - k->shut <= class_total(k) / k->share / 2;
 }
 
 void slab_note_dead(struct slab *s, const uint64_t dead[CLASS_COUNT])
@@ -233,9 +239,10 @@ void slab_note_dead(struct slab *s, const uint64_t dead[CLASS_COUNT])
 }
 
 /* Free blocks that may be granted while there are pages. */
-static uint64_t grantable(const struct slab_class *k)
+static uint64_t grantable(const struct slab *s, const struct slab_class *k)
 {
-	uint64_t kept = reserve_missing(k, 0), n = k->blocks[BLOCK_FREE];
+	uint64_t kept = slab_reserve_missing(s, k, 0);
+	uint64_t n = k->blocks[BLOCK_FREE] - k->shut;
 
 	return n > kept ? n - kept : 0;
 }
@@ -246,7 +253,7 @@ static uint64_t grantable(const struct slab_class *k)
  */
 static uint64_t lendable(const struct slab_class *k, bool fresh)
 {
-	int64_t free = (int64_t)k->blocks[BLOCK_FREE], n = k->back;
+	int64_t free = (int64_t)(k->blocks[BLOCK_FREE] - k->shut), n = k->back;
 
 	if (fresh)
 		n = UTIL_MAX(n + free / (int64_t)LEND_SHARE, 1);
@@ -280,7 +287,16 @@ static uint64_t kept_pages(const struct slab *s, uint8_t cls)
 	uint64_t share = heap_total(s->heap) / TOMBSTONE_SHARE;
 	uint64_t small = share > s->small_pages ? share - s->small_pages : 0;
 
+	if (s->no_reserve)
+		return UTIL_MAX(heap_total(s->heap) / VISITS_SHARE, UINT64_C(2));
 	return index_pages(s) + (slab_is_small(cls) ? 0 : small);
+}
+
+uint64_t slab_room(const struct slab *s)
+{
+	uint64_t left = heap_left(s->heap), kept = kept_pages(s, CLASS_COUNT - 1);
+
+	return left > kept ? left - kept : 0;
 }
 
 static uint64_t take_pages(struct slab *s, uint8_t cls, uint32_t n)
@@ -292,14 +308,14 @@ static uint64_t take_pages(struct slab *s, uint8_t cls, uint32_t n)
 
 /*
  * Take pages for a segment of the class; sets g->page, pages and blocks. If there is no run of the
- * best length, a shorter one.
+ * best length, a shorter one, which wastes more; a store that evicts empties such a run instead.
  */
 static bool segment_take(struct slab *s, struct segment *g)
 {
 	uint64_t bytes = class_bytes(g->cls);
-	uint32_t least = block_pages(bytes);
+	uint32_t least = s->no_reserve ? UINT32_MAX : block_pages(bytes);
 
-	g->pages = segment_pages(bytes);
+	g->pages = segment_pages(s, bytes);
 	while (!(g->page = take_pages(s, g->cls, g->pages)) && g->pages > least)
 		g->pages = UTIL_MAX(g->pages / 2, least);
 	g->blocks = (uint32_t)((uint64_t)g->pages * PAGE_BYTES / bytes);
@@ -382,8 +398,7 @@ int slab_restore(struct slab *s)
 	return 0;
 }
 
-/* Retire the pages of an empty segment. */
-static void segment_retire(struct slab *s, uint32_t at)
+void slab_segment_retire(struct slab *s, uint32_t at)
 {
 	struct segment *g = &s->segments[at];
 
@@ -400,47 +415,14 @@ static void segment_retire(struct slab *s, uint32_t at)
 	record_drop(s, at);
 }
 
-/* Long segments are not kept: a single one can be most of the memory. */
-static bool worth_keeping(const struct slab *s, uint8_t cls)
+void slab_keep_no_reserve(struct slab *s)
 {
-	uint32_t at = s->class[cls].list[FILL_EMPTY];
-
-	for (int f = 0; f < FILL_QUARTERS; f++)
-		if (s->class[cls].list[f])
-			return false;
-	return s->segments[at].pages <= SEGMENT_PAGES_MAX;
+	s->no_reserve = true;
 }
 
-uint64_t slab_shrink(struct slab *s, bool keep_one)
+uint32_t slab_run(const struct slab *s, uint8_t cls)
 {
-	uint64_t pages = 0;
-
-	for (uint8_t cls = 0; cls < CLASS_COUNT; cls++) {
-		const struct slab_class *k = &s->class[cls];
-		uint32_t at = k->list[FILL_EMPTY];
-
-		if (at && keep_one && worth_keeping(s, cls))
-			at = s->segments[at].next;
-		while (at) {
-			uint32_t next = s->segments[at].next;
-			uint32_t n = s->segments[at].pages;
-			uint64_t blocks = s->segments[at].blocks;
-
-			if (k->blocks[BLOCK_FREE] - blocks <
-			    reserve_missing(k, blocks))
-				break;
-
-			segment_retire(s, at);
-			pages += n;
-			at = next;
-		}
-	}
-	return pages;
-}
-
-uint64_t slab_empty(const struct slab *s)
-{
-	return s->empty_pages;
+	return segment_pages(s, class_bytes(cls));
 }
 
 /* ---- blocks -------------------------------------------------------------- */
@@ -499,10 +481,11 @@ void slab_set(struct slab *s, uint32_t seg, uint32_t i, enum block_state state,
 		g->n_free--;
 	if (state == BLOCK_FREE) {
 		g->n_free++;
+		s->class[g->cls].shut += g->evacuating;
 		if (i < g->hint)
 			g->hint = i;
 	}
-	list_update(s, seg);
+	slab_relist(s, seg);
 }
 
 static uint32_t segment_pick(const struct slab *s, uint8_t cls)
@@ -543,7 +526,7 @@ size_t slab_grant(struct slab *s, uint8_t cls, size_t want, uint64_t now,
 
 	slab_settle(s, now);
 	while (n < want) {
-		uint64_t more = UTIL_MIN(grantable(k), (uint64_t)(want - n));
+		uint64_t more = UTIL_MIN(grantable(s, k), (uint64_t)(want - n));
 
 		if (more) {
 			k->back = UTIL_MAX(k->back - (int64_t)more,
@@ -715,17 +698,6 @@ bool slab_drop(struct slab *s, uint64_t word, uint64_t now)
 	else
 		slab_came_back(k, 1);
 	return true;
-}
-
-bool slab_condemn(struct slab *s, struct block_ref ref)
-{
-	uint32_t seg, i;
-
-	if (!slab_locate_out(s, ref, &seg, &i) ||
-	    s->segments[seg].state[i] & BLOCK_MARK)
-		return false;
-	(void)slab_return(s, ref, RETURN_EXHAUSTED, 0);
-	return slab_state(&s->segments[seg], i) == BLOCK_EXHAUSTED;
 }
 
 bool slab_barrier_begin(struct slab *s)

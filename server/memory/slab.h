@@ -8,7 +8,7 @@
  * know which blocks are out, so it refuses a RETURN of anything else.
  *
  * A segment is a run of pages cut into blocks of one class. When all its blocks are free it
- * can be retired (slab_shrink()), and its pages serve another class or the index. Incarnations
+ * can be retired (evacuate.h), and its pages serve another class or the index. Incarnations
  * in a new segment start at 0, since a barrier lies between.
  *
  * Two bytes of private memory per block; nothing in the region. Control thread only.
@@ -88,22 +88,18 @@ bool slab_drop(struct slab *s, uint64_t word, uint64_t now);
 /** Free blocks whose grace period has ended at `now`; a barrier frees them, too. */
 void slab_settle(struct slab *s, uint64_t now);
 
-/**
- * Retire the pages of empty segments, so that another class or the index can have them after a
- * barrier (call barrier_want()). With `keep_one` each class keeps an empty segment unless it
- * has free blocks in others or its segments are long. Returns the number of pages. Time: the
- * number of classes and of segments retired.
- */
-uint64_t slab_shrink(struct slab *s, bool keep_one);
+/** Pages that segments of large blocks can still take; others are kept for the index and for
+ * small blocks. */
+uint64_t slab_room(const struct slab *s);
 
-/** Pages that slab_shrink(s, false) would retire now. */
-uint64_t slab_empty(const struct slab *s);
+/** Adjacent pages that a new segment of this class takes, if there are no shorter ones. */
+uint32_t slab_run(const struct slab *s, uint8_t cls);
 
 /**
- * No session holds this block and no slot names it: make it exhausted, free after a barrier.
- * False unless it is out and not marked, or if out of memory.
+ * Of a store that evicts, which frees memory before it is asked for (evacuate.h): keep nothing in
+ * reserve but a few pages for visits, and take no segments shorter than slab_run().
  */
-bool slab_condemn(struct slab *s, struct block_ref ref);
+void slab_keep_no_reserve(struct slab *s);
 
 /**
  * A barrier begins, for the blocks that are exhausted or wait for their grace period now.

@@ -236,3 +236,14 @@ bool slab_audit(const struct slab *s)
 		return wrong("exhausted blocks", 0, a.exhausted, s->n_exhausted);
 	return true;
 }
+
+bool slab_condemn(struct slab *s, struct block_ref ref)
+{
+	uint32_t seg, i;
+
+	if (!slab_locate_out(s, ref, &seg, &i) ||
+	    s->segments[seg].state[i] & BLOCK_MARK)
+		return false;
+	(void)slab_return(s, ref, RETURN_EXHAUSTED, 0);
+	return slab_state(&s->segments[seg], i) == BLOCK_EXHAUSTED;
+}

@@ -42,6 +42,12 @@ bool slab_unmarked(struct slab *s, uint64_t *cursor, unsigned segments,
 bool slab_unmark(struct slab *s, uint64_t *cursor, unsigned segments);
 
 /**
+ * No session holds this block and no slot names it: make it exhausted, free after a barrier.
+ * False unless it is out and not marked, or if out of memory.
+ */
+bool slab_condemn(struct slab *s, struct block_ref ref);
+
+/**
  * Count again from the states of the blocks: counts, lists, owners of pages, page map. False, with a
  * detail, if that differs from the kept figures. Time: 2 ns per block.
  */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** slab_priv.h - what slab_marks.c uses of slab.c. */
+/** slab_priv.h - what slab_marks.c and evacuate.c use of slab.c. */
 #ifndef SERVER_MEMORY_SLAB_PRIV_H
 #define SERVER_MEMORY_SLAB_PRIV_H
 
@@ -44,6 +44,8 @@ struct segment {
 	uint32_t next, prev; /* in its list; `next` also among unused records */
 	uint8_t cls;
 	uint8_t fill;	 /* enum segment_fill: its list */
+	bool evacuating; /* in no such list; `next` is the next of these */
+	uint32_t stuck_until; /* no choice before this evacuation: the last one has not emptied it */
 	uint16_t *state; /* per block; NULL: the record is unused */
 };
 
@@ -60,6 +62,7 @@ struct slab_class {
 	int64_t back; /* blocks that came back minus blocks granted for them */
 	bool full;    /* no pages were left at the last request */
 	bool fresh;   /* blocks came back since the last grant */
+	uint64_t shut; /* free blocks of segments that are evacuated */
 };
 
 struct slab {
@@ -69,6 +72,11 @@ struct slab {
 	struct segment *segments; /* index from 1 */
 	uint32_t n_segments, segments_cap;
 	uint32_t unused; /* records of retired segments, 0 none */
+	uint32_t evacuating; /* the first of these segments, 0 none */
+	uint32_t evacuations;
+	bool forced;         /* ... whose blocks need not fit elsewhere */
+	uint64_t place;      /* page of the next place to look at */
+	bool no_reserve;
 	struct slab_class class[CLASS_COUNT];
 	uint64_t pages, bytes_slack; /* of all segments */
 	uint64_t small_pages;        /* of segments of the smallest blocks */
@@ -114,6 +122,9 @@ static inline uint64_t slab_slack(const struct segment *g)
 	       g->blocks * class_bytes(g->cls);
 }
 
+/* No segment of several blocks of less than 64 KiB is longer. */
+#define SLAB_SEGMENT_PAGES_MAX 8u
+
 /* Blocks that some memory is kept for; see slab.c. */
 #define SLAB_SMALL_BYTES 128u
 
@@ -136,5 +147,14 @@ void slab_set(struct slab *s, uint32_t seg, uint32_t i, enum block_state state,
 
 /** Which list a segment belongs to. */
 enum segment_fill slab_fill(const struct segment *g);
+
+/** Move a segment whose blocks have changed to that list. */
+void slab_relist(struct slab *s, uint32_t seg);
+
+/** Free blocks to keep in reserve in a class that has lost `gone` blocks. */
+uint64_t slab_reserve_missing(const struct slab *s, const struct slab_class *k, uint64_t gone);
+
+/** Retire the pages of an empty segment. */
+void slab_segment_retire(struct slab *s, uint32_t seg);
 
 #endif

@@ -371,7 +371,7 @@ static bool lasts(int fd, bool peer_may_kill)
 
 static void map(const struct connect_result *r, bool peer_may_kill)
 {
-	struct mapping_spec spec = {.region_bytes = r->region_bytes,
+	struct mapping_spec spec = {.region_bytes = r->region_bytes, .heat_fd = -1,
 				    .meta_bytes = r->meta_bytes,
 				    .grace_ns = r->grace_ns,
 				    .meta_fd = r->meta_fd,

@@ -174,7 +174,7 @@ static void migrate(void)
 {
 	uint8_t how = fuzz_u8(&in);
 	uint64_t hash = (uint64_t)fuzz_u8(&in) << 56;
-	struct migration *m = migration_new(&region, slab, lane);
+	struct migration *m = migration_new(&region, slab, lane, NULL);
 
 	FUZZ_CHECK(m);
 	if (migration_begin(m, hash,

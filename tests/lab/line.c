@@ -143,7 +143,7 @@ const struct superblock *line_superblock(const struct line *l)
 
 static int lane_by_map(struct line *l, const struct connect_result *r)
 {
-	struct mapping_spec spec = {.region_id = {r->region_id[0],
+	struct mapping_spec spec = {.heat_fd = -1, .region_id = {r->region_id[0],
 						  r->region_id[1]},
 				    .region_bytes = r->region_bytes,
 				    .meta_bytes = r->meta_bytes,

@@ -71,6 +71,8 @@ static const char *const event_names[SIM_EVENTS] = {
 	[SIM_DATED] = "values that are to expire",
 	[SIM_CLOCKS] = "others going on before CLOCK is loaded",
 	[SIM_REAPED] = "expired values removed by the server",
+	[SIM_EVICTED] = "values evicted",
+	[SIM_MOVED] = "values moved to other blocks",
 };
 
 static double wall(void)

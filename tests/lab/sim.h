@@ -60,7 +60,7 @@ enum sim_event {
 	SIM_BACKOFFS, SIM_LOOKS, SIM_HITS, SIM_STALE, SIM_KEPT,
 	SIM_PARTS, SIM_PIPELINES, SIM_ABANDONED, SIM_QUEUE_FULL,
 	SIM_BORROWED, SIM_BORROWED_IN_VAIN, SIM_SAME_KEY, SIM_SCANS, SIM_SCAN_CALLS,
-	SIM_DATED, SIM_CLOCKS, SIM_REAPED, SIM_EVENTS
+	SIM_DATED, SIM_CLOCKS, SIM_REAPED, SIM_EVICTED, SIM_MOVED, SIM_EVENTS
 };
 extern uint64_t sim_events[SIM_EVENTS];
 
@@ -101,6 +101,8 @@ struct sim_mix {
 	unsigned hold_server; /* of a migration's requests: others go on for long */
 	unsigned late;    /* of the network's turns: something late happens */
 	unsigned reclaim, wear; /* of the server's rounds */
+	unsigned evict;   /* of the server's rounds: somebody waits for memory; 0: it never
+			     evicts */
 };
 
 /* An operation, for the model: it may outlive its client. */
@@ -260,6 +262,10 @@ void sim_check_page(uint64_t off);
 /* ---- sim_region.c */
 /** An empty index in sim.pages of zeros. */
 void sim_region_setup(void);
+/** The key of a block that this word names. */
+unsigned sim_region_key(uint64_t word);
+/** The word of a key, or 0. */
+uint64_t sim_region_word(unsigned key);
 /** All slots against the model, all blocks against the slots, all pages. */
 void sim_region_audit(struct slab *slab);
 
@@ -308,6 +314,9 @@ void sim_scan_end(const struct sim_scan *scan);
 void sim_op_swapped(struct sim_op *op, uint64_t before, uint64_t after);
 /** The server has just swapped this word of a value for a tombstone's. */
 void sim_check_reaped(uint64_t word);
+/** A migration has just replaced the subtable in which this word was, and gives up its block:
+ * the key is evicted, or `now` is its word, of a copy. */
+void sim_check_dropped(unsigned key, uint64_t word, uint64_t now);
 /** A slot holds this word now. */
 void sim_check_published(uint64_t word);
 /** A block is about to be written. */

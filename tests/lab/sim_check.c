@@ -117,30 +117,49 @@ static uint64_t ends_of(uint64_t word)
 	return at;
 }
 
-static unsigned key_of(uint64_t word)
-{
-	struct block_ref ref = slot_block(word);
-	unsigned k = 0;
-	uint64_t h;
-
-	if (!block_key_hash(sim.base + ref.off, class_bytes(ref.cls), ref, 42, &h))
-		sim_fail("the reaper removed what is damaged");
-	while (k < SIM_KEYS && sim_key_hash[k] != h)
-		k++;
-	if (k == SIM_KEYS)
-		sim_fail("the reaper removed an unknown key");
-	return k;
-}
-
 void sim_check_reaped(uint64_t word)
 {
-	unsigned k = key_of(word);
+	unsigned k = sim_region_key(word);
 	const struct state *s = &states[newest[k]];
 
 	if (!s->id || !s->ends || sim_clock_ms() < s->ends)
 		sim_fail("the reaper removed a living value of key %u", k);
 	sim_events[SIM_REAPED]++;
 	becomes(k, 0, 0, false, 0);
+}
+
+/* ---- eviction ----------------------------------------------------------------------- */
+
+/* The id of the value in a word's block. */
+static uint64_t id_in(unsigned key, uint64_t word)
+{
+	struct block_ref ref = slot_block(word);
+	struct block_view v;
+	uint64_t id;
+
+	if (block_verify(sim.base + ref.off, ref, sim_key_name[key],
+			 (uint16_t)strlen(sim_key_name[key]), &v) != BLOCK_MINE)
+		sim_fail("the server moved key %u to a damaged block", key);
+	memcpy(&id, v.value, sizeof(id));
+	return id;
+}
+
+void sim_check_dropped(unsigned key, uint64_t word, uint64_t now)
+{
+	if (!sim_current(key))
+		sim_fail("a migration gives up a value of key %u, which has none", key);
+	if (!now) {
+		sim_events[SIM_EVICTED]++;
+		becomes(key, 0, 0, false, 0);
+		return;
+	}
+	sim_events[SIM_MOVED]++;
+	if (slot_off(now) == slot_off(word) || now & (SLOT_DEAD | SLOT_FROZEN))
+		sim_fail("key %u moves from %llx to %llx", key, (unsigned long long)word,
+			 (unsigned long long)now);
+	if (id_in(key, now) != sim_current(key))
+		sim_fail("key %u moves, and has another value", key);
+	sim_check_published(now);
 }
 
 /* ---- operations ------------------------------------------------------------------ */

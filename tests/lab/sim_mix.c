@@ -183,6 +183,7 @@ void sim_mix_draw(void)
 		if (sim_below(4) == 0)
 			draw_cuts(m);
 	}
+	m->evict = ONE_OF(0, 0, 0, 40, 8);
 	if (!sim.remote && sim_below(3) == 0)
 		draw_rush(m);
 	for (unsigned k = 0; k < ARRAY_SIZE(m->kind); k++)

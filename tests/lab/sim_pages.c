@@ -52,6 +52,16 @@ void sim_pages_look(void)
 			pages[p].retired = sim.now;
 }
 
+/* A migration begins: its subtable may have been made since the last look. */
+uint64_t __real_heap_take_index(struct heap *h);
+uint64_t __wrap_heap_take_index(struct heap *h);
+uint64_t __wrap_heap_take_index(struct heap *h)
+{
+	if (sim.region.subtables)
+		sim_pages_look();
+	return __real_heap_take_index(h);
+}
+
 /* A barrier frees the pages that were retired when it began. */
 bool __real_heap_barrier_begin(struct heap *h);
 bool __wrap_heap_barrier_begin(struct heap *h);

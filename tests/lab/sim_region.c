@@ -25,6 +25,10 @@ void sim_region_setup(void)
 	r->sb.max_value = SIM_WORDS * sizeof(uint64_t);
 	r->sb.max_key = 64;
 	r->sb.grace_ns = SIM_T;
+	if (sim.mix.evict) {
+		r->sb.flags = REGION_CACHE;
+		r->sb.heat_bytes = PAGE_BYTES;
+	}
 	superblock_seal(&r->sb);
 	memset(sim.base, 0, PAGE_BYTES);
 	memset(sim.base + META, 0, sim.pages * PAGE_BYTES);
@@ -32,12 +36,17 @@ void sim_region_setup(void)
 	r->meta = sim.base;
 	r->data = sim.base + META;
 	r->meta_fd = r->data_fd = r->meta_ro_fd = r->data_ro_fd = r->sessions_fd = -1;
+	r->heat_fd = -1;
+	if (sim.mix.evict) {
+		r->heat = sim.base + r->sb.region_bytes;
+		memset(r->heat, 0, r->sb.heat_bytes);
+	}
 	r->heap = heap_new(META / PAGE_BYTES, sim.pages);
 	memset(region_page_map(r), 0, sim.pages * sizeof(uint32_t));
 	heap_set_map(r->heap, region_page_map(r));
 	r->max_depth = 6;
-	r->subtables = 1;
 	page = heap_take_index(r->heap);
+	r->subtables = 1;
 	region_dir(r)[0] = entry_pack(page, region_next_gen(r), 0);
 	slots = region_slots(r, region_dir(r)[0]);
 	for (unsigned i = 0; i < SUBTABLE_SLOTS; i++)
@@ -53,22 +62,44 @@ bool __wrap_region_dir_reserve(const struct region *r, uint32_t depth)
 	return depth <= r->max_depth;
 }
 
+unsigned sim_region_key(uint64_t word)
+{
+	struct block_ref ref = slot_block(word);
+	unsigned k = 0;
+	uint64_t h;
+
+	if (!block_key_hash(sim.base + ref.off, class_bytes(ref.cls), ref, 42, &h))
+		sim_fail("the block of %llx is damaged", (unsigned long long)word);
+	while (k < SIM_KEYS && sim_key_hash[k] != h)
+		k++;
+	if (k == SIM_KEYS)
+		sim_fail("the block of %llx has an unknown key", (unsigned long long)word);
+	return k;
+}
+
+uint64_t sim_region_word(unsigned key)
+{
+	const struct region *r = &sim.region;
+	uint64_t entry = region_entry(r, sim_key_hash[key]);
+	const uint64_t *slots = region_slots(r, entry) +
+				hash_home_line(sim_key_hash[key]) * LINE_SLOTS;
+
+	for (unsigned i = 0; i < WINDOW_SLOTS && slots[i] != slot_empty(entry_gen(entry)); i++)
+		if (sim_region_key(slots[i]) == key)
+			return slots[i];
+	return 0;
+}
+
 /* The key of a slot's word; it has no other slot. */
 static unsigned slot_key(struct slab *slab, uint64_t word, bool found[SIM_KEYS])
 {
-	struct block_ref ref = slot_block(word);
-	uint64_t h;
-	unsigned k = 0;
+	unsigned k;
 
-	if (slab_mark(slab, ref) != SLAB_SEEN_FIRST)
+	if (slab_mark(slab, slot_block(word)) != SLAB_SEEN_FIRST)
 		sim_fail("a slot's block is not out, or has two");
-	if (!block_key_hash(sim.base + ref.off, class_bytes(ref.cls), ref, 42,
-			    &h))
-		sim_fail("a slot's block is damaged");
-	while (k < SIM_KEYS && sim_key_hash[k] != h)
-		k++;
-	if (k == SIM_KEYS || found[k])
-		sim_fail("key %u has two slots, or is unknown", k);
+	k = sim_region_key(word);
+	if (found[k])
+		sim_fail("key %u has two slots", k);
 	found[k] = true;
 	return k;
 }

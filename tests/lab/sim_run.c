@@ -319,6 +319,8 @@ static void setup(uint64_t seed)
 	sim.last_id = 0;
 	sim.pages = 12 + sim_below(12);
 	sim_mix_draw();
+	if (sim.mix.evict)
+		sim.pages = 6 + sim_below(6);
 	conn_wrap_lane = sim_lane_wrap;
 }
 

@@ -22,6 +22,7 @@
 #include "server/loop/control.h"
 #include "server/loop/core.h"
 #include "server/loop/dispatch.h"
+#include "server/loop/evictor.h"
 #include "server/loop/grow.h"
 #include "server/loop/session.h"
 #include "server/loop/sweep.h"
@@ -260,11 +261,16 @@ static const struct xport_verbs_ops verbs_ops = {
 	.peer_same_host = same_host,
 };
 
-/* Tombstones that a migration drops are free T later. */
+/* What a migration drops, tombstones or values, is free T later. Its entries are stored. */
 bool __real_slab_drop(struct slab *s, uint64_t word, uint64_t now);
 bool __wrap_slab_drop(struct slab *s, uint64_t word, uint64_t now);
 bool __wrap_slab_drop(struct slab *s, uint64_t word, uint64_t now)
 {
+	if (!(word & SLOT_DEAD)) {
+		unsigned k = sim_region_key(word);
+
+		sim_check_dropped(k, word, sim_region_word(k));
+	}
 	sim_check_unlinked(slot_off(word));
 	return __real_slab_drop(s, word, now);
 }
@@ -510,6 +516,9 @@ static void wear(uint8_t cls)
 	}
 }
 
+/* Classes whose segments are single pages. */
+#define SMALL_CLASSES 23u
+
 static void loop_main(void)
 {
 	for (;;) {
@@ -524,6 +533,10 @@ static void loop_main(void)
 			(void)grow_reclaim(control, clock_now_ns(), GROW_ANY);
 		if (!sim.finishing && sim_once_in(sim.mix.wear))
 			wear(value_class());
+		if (!sim.finishing && sim_once_in(sim.mix.evict)) {
+			evictor_starve(control, (uint8_t)sim_below(SMALL_CLASSES));
+			(void)grow_evict(control);
+		}
 		event_base_loop(control->base, EVLOOP_NONBLOCK);
 		look();
 		rests = true;
@@ -573,7 +586,8 @@ bool sim_server_calm(void)
 
 void sim_server_new(void)
 {
-	struct control_config cfg = {.max_sessions = 100, .hello_ms = 60000};
+	struct control_config cfg = {.max_sessions = 100, .hello_ms = 60000,
+				     .evict = sim.mix.evict > 0};
 
 	xport_verbs = &verbs_ops;
 	sim_region_setup();

@@ -53,6 +53,22 @@ expect 0 cat "$dir/hush.log"
 cases=$((cases + 1))
 stop_server
 
+# ---- a full store: puts without end, of values that grow, fail or evict
+awk 'BEGIN { v = sprintf("%2000s", ""); for (i = 0; i < 30000; i++)
+	printf "k%d\t%s\n", i, substr(v, 1, 100 + i % 20 * 100) }' >"$dir/endless.tsv"
+start_server refuses -m 16m
+expect 2 kvcli -f tsv load "$dir/endless.tsv"
+grep -q 'no memory left' "$dir/err" || fail "a full store: $(cat "$dir/err")"
+stop_server
+start_server evicts -m 16m --when-full evict
+expect 0 kvcli -f tsv load "$dir/endless.tsv"
+grep -q 'loaded 30000 records' "$dir/err" || fail "summary of load: $(cat "$dir/err")"
+expect 0 kvcli get k29999
+expect 0 kvcli fsck
+expect 0 kvcli stats && shows 'values evicted +[0-9]{4,}'
+stop_server
+refused 64 "when-full: 'often'" --when-full often
+
 # ---- limits of the shell that it is started in
 # shellcheck disable=SC2317
 limited() { # OPTION N COMMAND...

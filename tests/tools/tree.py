@@ -56,8 +56,8 @@ MAY_CIRCLE = (
     {"client/session", "client/session_recv"},
     {"common/index/alloc", "common/index/alloc_inline"},
     # struct index has a part of each, and index_priv.h is for all of them.
-    {"common/index/cached", "common/index/dir", "common/index/expiry", "common/index/index",
-     "common/index/op"},
+    {"common/index/cached", "common/index/dir", "common/index/expiry", "common/index/heat",
+     "common/index/index", "common/index/op"},
     {"common/index/shm", "common/index/try"},
     {"common/rdma/probe", "common/rdma/probe_verbs"},
     {"common/rdma/arrivals", "common/rdma/inbox", "common/rdma/loopback", "common/rdma/peer",

@@ -390,6 +390,37 @@ START_TEST(block_verify_another_place_class_or_inc_is_bad)
 }
 END_TEST
 
+START_TEST(block_rebind_another_place_and_incarnation_keeps_the_content)
+{
+	struct block_ref to = {.off = ref.off + 8 * PTR_UNIT, .cls = ref.cls,
+			       .inc = (uint16_t)(ref.inc + 1)};
+	uint64_t hash = hash_key(42, "key", 3);
+	uint8_t image[256], copy[256];
+	struct block_view v;
+	size_t room;
+
+	encode(image, "key", "value");
+	memcpy(copy, image, sizeof(copy));
+	ck_assert(block_rebind(copy, ref, to, hash, &room));
+	ck_assert_uint_eq(room, block_room(3, 5));
+	ck_assert_int_eq(block_verify(copy, to, "key", 3, &v), BLOCK_MINE);
+	ck_assert_mem_eq(v.value, "value", 5);
+	ck_assert_int_eq(verify_head(copy, 64, to, "key", &v), BLOCK_MINE);
+	ck_assert_int_eq(block_verify(copy, ref, "key", 3, &v), BLOCK_BAD);
+	/* What is damaged, or is not what was asked for, is not made good. */
+	for (size_t i = 0; i < room * 8; i++) {
+		memcpy(copy, image, sizeof(copy));
+		copy[i / 8] ^= (uint8_t)(1u << i % 8);
+		ck_assert(!block_rebind(copy, ref, to, hash, &room));
+		room = block_room(3, 5);
+	}
+	memcpy(copy, image, sizeof(copy));
+	ck_assert(!block_rebind(copy, to, ref, hash, &room));
+	ck_assert(!block_rebind(copy, ref, to, hash + 1, &room));
+	ck_assert_mem_eq(copy, image, sizeof(copy));
+}
+END_TEST
+
 START_TEST(block_verify_head_tells_mine_other_bad_partial)
 {
 	uint8_t image[160];
@@ -439,6 +470,7 @@ static Suite *suite(void)
 			    0, 18);
 	tcase_add_loop_test(t, block_in_parts_is_the_block, 0, 18);
 	tcase_add_test(t, block_verify_another_place_class_or_inc_is_bad);
+	tcase_add_test(t, block_rebind_another_place_and_incarnation_keeps_the_content);
 	tcase_add_test(t, block_verify_head_tells_mine_other_bad_partial);
 	suite_add_tcase(s, t);
 	return s;

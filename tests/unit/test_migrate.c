@@ -76,7 +76,7 @@ static void setup(void)
 			heap_total(r.heap), r.sb.grace_ns);
 	lane = xport_shm_open(r.data - r.sb.meta_bytes, r.sb.region_bytes,
 			      false);
-	migration = migration_new(&r, slab, lane);
+	migration = migration_new(&r, slab, lane, NULL);
 	map_region();
 	client_lane = xport_shm_open(base, r.sb.region_bytes, false);
 	alloc = alloc_new(r.sb.grace_ns);
@@ -343,7 +343,7 @@ static void recover(enum migrate_kind kind)
 	uint64_t entry, hash;
 
 	migration_free(migration);
-	migration = migration_new(&r, slab, lane);
+	migration = migration_new(&r, slab, lane, NULL);
 	index_drop_cache(client); /* all clients are new */
 	for (uint64_t i = 0; i < UINT64_C(1) << r.depth; i++) {
 		entry = region_dir(&r)[i];
@@ -409,7 +409,7 @@ START_TEST(migration_reports_a_broken_lane_and_another_finishes)
 	fill(0, 2000);
 	migration_free(migration);
 	lane = xport_fault_open(lane, &cfg);
-	migration = migration_new(&r, slab, lane);
+	migration = migration_new(&r, slab, lane, NULL);
 	break_at = 1000;
 	ck_assert_int_eq(migration_begin(migration, 0, MIGRATE_SPLIT),
 			 MIGRATE_BEGUN);
@@ -504,7 +504,7 @@ START_TEST(migration_does_not_wait_for_a_client_that_thaws_slots)
 	rogue_cas = 0;
 	migration_free(migration);
 	lane = xport_fault_open(lane, &cfg);
-	migration = migration_new(&r, slab, lane);
+	migration = migration_new(&r, slab, lane, NULL);
 	ck_assert_int_eq(migration_begin(migration, 0, MIGRATE_SPLIT),
 			 MIGRATE_BEGUN);
 	began = clock_now_ns();

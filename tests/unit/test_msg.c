@@ -521,7 +521,7 @@ static const struct {
 	{gold_auth, 88, 1, {'_'}, NULL},
 	{gold_auth, 88, 1, {'-'}, NULL},
 	{gold_auth, 88, 1, {'Z'}, NULL},
-	{gold_stats, 16, 1, {65}, "too many statistics"},
+	{gold_stats, 16, 1, {MSG_STATS_MAX + 1}, "too many statistics"},
 };
 
 START_TEST(msg_decode_field_out_of_range_is_named)

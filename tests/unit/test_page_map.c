@@ -3,6 +3,7 @@
 #include "config.h"
 
 #include "common/base/clock.h"
+#include "server/memory/evacuate.h"
 #include "server/memory/region.h"
 #include "server/memory/slab_marks.h"
 #include "server/memory/slab_priv.h"

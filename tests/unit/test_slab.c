@@ -4,6 +4,7 @@
 
 #include "common/base/err.h"
 #include "common/base/util.h"
+#include "server/memory/evacuate.h"
 #include "server/memory/heap.h"
 #include "server/memory/slab_marks.h"
 #include "server/memory/slab_priv.h"

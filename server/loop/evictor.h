@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/**
+ * evictor.h - when to evict: in a store that was started with --when-full=evict the server
+ * frees memory before clients ask for it.
+ *
+ * Rule 1. Subtables are visited in turn while less than 1/40 of the memory is free, or less than
+ * a request waits for. A visit is a migration that leaves out the coldest keys (index/evict.h).
+ *
+ * Rule 2. While less than 1/64 of the pages are free, or a request waits for more adjacent ones
+ * than there are, places are chosen (memory/evacuate.h), and the next round of visits moves their
+ * blocks elsewhere. So memory follows the sizes that are written. A round for a request moves
+ * blocks though no key has to leave.
+ *
+ * Control thread only.
+ */
+#ifndef SERVER_LOOP_EVICTOR_H
+#define SERVER_LOOP_EVICTOR_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct control;
+struct evict;
+struct loop_module;
+
+extern const struct loop_module evictor_module;
+
+/** For migrations; NULL in a store that refuses. */
+struct evict *evictor_books(const struct control *c);
+
+/** A request for blocks of this class waits for memory. */
+void evictor_starve(struct control *c, uint8_t cls);
+
+/**
+ * After evictor_starve() and grow_evict(): true if an evacuation has just ended, so that the request
+ * should try again before another one begins.
+ */
+bool evictor_has_ended(const struct control *c);
+
+/** A request that waited got some, or none waits any more. */
+void evictor_sated(struct control *c);
+
+/** True while visits are needed. */
+bool evictor_short(struct control *c);
+
+/** True while visits, or the barriers after them, may free memory for a request that waits. */
+bool evictor_waits(struct control *c);
+
+/**
+ * A hash of the subtable to visit next, and whether keys leave; false: no visit is needed. It is
+ * the same until evictor_begun(); the visit is over before the next call.
+ */
+bool evictor_next(struct control *c, uint64_t *hash_out, bool *evicting_out);
+
+/** Its visit has begun. */
+void evictor_begun(struct control *c);
+
+/** A visit found no page, and none comes: hold none back. */
+void evictor_give_up(struct control *c);
+
+/** The most blocks of a class that one request gets, so that a few clients do not hold a large
+ * part of a small store. */
+uint32_t evictor_grant_max(const struct control *c, uint8_t cls);
+
+#endif

@@ -1,0 +1,246 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "config.h"
+
+#include "evacuate.h"
+
+#include <stdlib.h>
+
+#include "common/base/util.h"
+
+#include "slab_priv.h"
+
+/* Places looked at for each one that is chosen, and the most of them. */
+#define LOOKS 16u
+#define PLACES_MAX 4096u
+/* So many evacuations choose others than a segment that one has not emptied: clients hold blocks
+ * of it. */
+#define STUCK 16u
+/* Share of the pages that are emptied though their blocks fit nowhere else. */
+#define FORCED_SHARE 4u
+
+/* ---- empty segments -------------------------------------------------------------- */
+
+/* Long segments are not kept: a single one can be most of the memory. */
+static bool worth_keeping(const struct slab *s, uint8_t cls)
+{
+	uint32_t at = s->class[cls].list[FILL_EMPTY];
+
+	for (int f = 0; f < FILL_QUARTERS; f++)
+		if (s->class[cls].list[f])
+			return false;
+	return s->segments[at].pages <= SLAB_SEGMENT_PAGES_MAX;
+}
+
+uint64_t slab_shrink(struct slab *s, bool keep_one)
+{
+	uint64_t pages = 0;
+
+	for (uint8_t cls = 0; cls < CLASS_COUNT; cls++) {
+		const struct slab_class *k = &s->class[cls];
+		uint32_t at = k->list[FILL_EMPTY];
+
+		if (at && keep_one && worth_keeping(s, cls))
+			at = s->segments[at].next;
+		while (at) {
+			uint32_t next = s->segments[at].next;
+			uint32_t n = s->segments[at].pages;
+			uint64_t blocks = s->segments[at].blocks;
+
+			if (k->blocks[BLOCK_FREE] - blocks <
+			    slab_reserve_missing(s, k, blocks))
+				break;
+
+			slab_segment_retire(s, at);
+			pages += n;
+			at = next;
+		}
+	}
+	return pages;
+}
+
+uint64_t slab_empty(const struct slab *s)
+{
+	return s->empty_pages;
+}
+
+/* ---- places ---------------------------------------------------------------------- */
+
+struct place {
+	uint64_t cost; /* bytes to move, of a page */
+	uint64_t page;
+};
+
+/* The next segment that has pages at or after *page, or 0; *page is then the page after it. */
+static uint32_t next_segment(const struct slab *s, uint64_t *page, uint64_t end)
+{
+	for (; *page < end; (*page)++) {
+		uint32_t at = s->segment_at[*page - s->first];
+
+		if (at) {
+			*page = s->segments[at].page + s->segments[at].pages;
+			return at;
+		}
+	}
+	return 0;
+}
+
+static uint64_t segment_cost(const struct segment *g)
+{
+	return (g->blocks - g->n_free) * class_bytes(g->cls);
+}
+
+/* False if there is nothing to empty, or if the visits would lack the pages to be held. */
+static bool place_at(const struct slab *s, uint64_t page, uint64_t run, struct place *p)
+{
+	uint64_t pages = 0, at = page;
+	uint32_t seg;
+
+	*p = (struct place){.page = page};
+	while ((seg = next_segment(s, &at, page + run))) {
+		p->cost += segment_cost(&s->segments[seg]);
+		pages += s->segments[seg].pages;
+		/* A segment of several pages is one place of one page, its first. */
+		if (run == 1 && (s->segments[seg].page != page ||
+				 s->segments[seg].stuck_until > s->evacuations))
+			return false;
+	}
+	p->cost /= UTIL_MAX(run == 1 ? pages : run, UINT64_C(1));
+	return pages > 0 && (run == 1 || heap_free_in(s->heap, page, run) * 2 <= heap_left(s->heap));
+}
+
+static int by_cost(const void *a, const void *b)
+{
+	const struct place *p = a, *q = b;
+
+	return p->cost < q->cost ? -1 : p->cost > q->cost;
+}
+
+/* The next places, the cheapest first; `n`: at most. Returns their number. */
+static size_t look(struct slab *s, uint64_t run, size_t n, struct place *place)
+{
+	uint64_t total = heap_total(s->heap), looks = UTIL_MIN((uint64_t)n, total / run);
+	size_t found = 0;
+
+	for (uint64_t i = 0; i < looks; i++) {
+		if (s->place < s->first || s->place + run > s->first + total)
+			s->place = s->first;
+		found += place_at(s, s->place, run, &place[found]);
+		s->place += run;
+	}
+	qsort(place, found, sizeof(*place), by_cost);
+	return found;
+}
+
+/* The segments that touch the place; returns their pages. */
+static uint64_t leave(struct slab *s, uint64_t page, uint64_t run)
+{
+	uint64_t end = page + run, pages = 0;
+	uint32_t at;
+
+	while ((at = next_segment(s, &page, end))) {
+		struct segment *g = &s->segments[at];
+
+		if (g->evacuating)
+			continue;
+		g->evacuating = true;
+		slab_relist(s, at);
+		s->class[g->cls].shut += g->n_free;
+		g->next = s->evacuating;
+		s->evacuating = at;
+		pages += g->pages;
+	}
+	return pages;
+}
+
+/* Blocks of each class that can move into the free ones of other segments; half of these stay for
+ * grants. */
+static void room_count(const struct slab *s, int64_t room[CLASS_COUNT])
+{
+	for (uint32_t cls = 0; cls < CLASS_COUNT; cls++)
+		room[cls] = (int64_t)(s->class[cls].blocks[BLOCK_FREE] - s->class[cls].shut) / 2;
+}
+
+/* True if the blocks of the segment that starts at the page can move; they take up the room. */
+static bool fits(const struct slab *s, uint64_t page, int64_t room[CLASS_COUNT])
+{
+	const struct segment *g = &s->segments[s->segment_at[page - s->first]];
+	int64_t need = g->blocks - g->n_free + g->n_free / 2;
+
+	if (need > room[g->cls])
+		return false;
+	room[g->cls] -= need;
+	return true;
+}
+
+/* Choose of the places, the cheapest first; `room` NULL: whether their blocks fit or not. */
+static uint64_t choose(struct slab *s, uint64_t run, uint64_t pages, const struct place *place,
+		       int64_t *room)
+{
+	uint64_t chosen = 0;
+
+	for (; place->page && (chosen == 0 || chosen + run <= pages); place++) {
+		if (room && !fits(s, place->page, room))
+			continue;
+		chosen += leave(s, place->page, run);
+		if (run > 1)
+			heap_hold(s->heap, place->page, run);
+	}
+	return chosen;
+}
+
+uint64_t evacuate_begin(struct slab *s, uint64_t run, uint64_t pages, bool force)
+{
+	size_t n = (size_t)UTIL_MIN(UTIL_MAX(pages / run, UINT64_C(1)) * LOOKS,
+				    (uint64_t)PLACES_MAX);
+	struct place *place = malloc((n + 1) * sizeof(*place));
+	int64_t room[CLASS_COUNT];
+	uint64_t chosen = 0;
+
+	if (!place)
+		return 0;
+	s->evacuations++;
+	n = look(s, run, n, place);
+	place[n].page = 0;
+	room_count(s, room);
+	if (run == 1)
+		chosen = choose(s, 1, pages, place, room);
+	s->forced = chosen == 0 && force;
+	if (s->forced)
+		chosen = choose(s, run, run == 1 ? pages / FORCED_SHARE : pages, place, NULL);
+	free(place);
+	return chosen;
+}
+
+bool evacuate_leaves(const struct slab *s, uint64_t off)
+{
+	uint32_t at = s->segment_at[off / PAGE_BYTES - s->first];
+
+	return at && s->segments[at].evacuating;
+}
+
+bool evacuate_forced(const struct slab *s)
+{
+	return s->forced;
+}
+
+uint64_t evacuate_end(struct slab *s)
+{
+	uint64_t pages = 0;
+
+	while (s->evacuating) {
+		uint32_t at = s->evacuating;
+		struct segment *g = &s->segments[at];
+
+		s->evacuating = g->next;
+		s->class[g->cls].shut -= g->n_free;
+		g->evacuating = false;
+		if (g->n_free == g->blocks) {
+			pages += g->pages;
+			slab_segment_retire(s, at);
+		} else {
+			g->stuck_until = s->evacuations + STUCK;
+			slab_relist(s, at);
+		}
+	}
+	return pages;
+}

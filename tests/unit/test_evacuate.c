@@ -1,0 +1,196 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Pages change their use: the places that are chosen, and what becomes of them. */
+#include "config.h"
+
+#include <stdlib.h>
+
+#include "common/base/err.h"
+#include "server/memory/evacuate.h"
+#include "server/memory/heap.h"
+#include "server/memory/slab_marks.h"
+#include "tests/rig/test_main.h"
+
+#define FIRST 64u
+#define PAGES 64u
+#define LOTS 4096
+#define SMALL 18u  /* 2 KiB: 16 blocks a page, which is a segment */
+#define BLOCKS 16u
+#define LARGE 35u  /* 40 KiB: 4 blocks in 5 pages */
+
+static struct heap *heap;
+static uint32_t *map;
+static struct slab *slab;
+static struct block_ref refs[LOTS];
+static size_t n_refs;
+
+/* All pages are full of small blocks, but the reserve of the index. */
+static void setup(void)
+{
+	size_t got;
+
+	heap = heap_new(FIRST, PAGES);
+	map = calloc(PAGES, sizeof(*map));
+	heap_set_map(heap, map);
+	slab = slab_new(heap, FIRST, PAGES, 1000);
+	slab_keep_no_reserve(slab);
+	ck_assert_uint_ne(heap_take_index(heap), 0);
+	n_refs = 0;
+	while ((got = slab_grant(slab, SMALL, 100, 0, refs + n_refs)))
+		n_refs += got;
+	ck_assert_uint_gt(n_refs, (size_t)(PAGES - 8) * BLOCKS);
+}
+
+static void teardown(void)
+{
+	ck_assert_msg(slab_audit(slab), "%s", err_detail());
+	slab_free(slab);
+	ck_assert(heap_audit(heap));
+	heap_free(heap);
+	free(map);
+}
+
+static uint64_t page_of(struct block_ref ref)
+{
+	return ref.off / PAGE_BYTES;
+}
+
+/* Give back the first `n` blocks of each page in from..to. */
+static void give_back(uint64_t from, uint64_t to, unsigned n)
+{
+	for (size_t i = 0; i < n_refs; i++)
+		if (page_of(refs[i]) >= from && page_of(refs[i]) < to && slab_is_out(slab, refs[i]) &&
+		    refs[i].off % PAGE_BYTES < n * class_bytes(SMALL))
+			ck_assert(slab_return(slab, refs[i], RETURN_FREE, 0));
+}
+
+/* Blocks that are out and have to leave are given back. */
+static void move_away(void)
+{
+	for (size_t i = 0; i < n_refs; i++)
+		if (evacuate_leaves(slab, refs[i].off) && slab_is_out(slab, refs[i]))
+			ck_assert(slab_return(slab, refs[i], RETURN_FREE, 0));
+}
+
+static void barrier(void)
+{
+	(void)heap_barrier_begin(heap);
+	heap_barrier_passed(heap);
+}
+
+/* Pages that are chosen. */
+static uint64_t leaving(uint64_t from, uint64_t to)
+{
+	uint64_t n = 0;
+
+	for (uint64_t p = from; p < to; p++)
+		n += evacuate_leaves(slab, p * PAGE_BYTES);
+	return n;
+}
+
+START_TEST(single_pages_full_of_blocks_that_fit_elsewhere_the_emptiest_are_chosen)
+{
+	struct block_ref ref;
+
+	give_back(FIRST, FIRST + 40, 1);
+	give_back(FIRST + 10, FIRST + 14, 12);
+	/* 40 - 4 + 48 are free: 42 stay, and each place takes up 4 + 6. */
+	ck_assert_uint_eq(evacuate_begin(slab, 1, PAGES, true), 4);
+	ck_assert_uint_eq(leaving(FIRST + 10, FIRST + 14), 4);
+	ck_assert(!evacuate_forced(slab));
+	/* Nothing is granted from them, though they have free blocks. */
+	while (slab_grant(slab, SMALL, 1, 0, &ref))
+		ck_assert(!evacuate_leaves(slab, ref.off));
+	move_away();
+	ck_assert_uint_eq(evacuate_end(slab), 4);
+	barrier();
+	ck_assert_uint_ge(slab_grant(slab, SMALL, 1, 0, &ref), 1);
+}
+END_TEST
+
+START_TEST(single_pages_none_fits_elsewhere_a_quarter_is_chosen_by_force)
+{
+	give_back(FIRST + 7, FIRST + 8, 1);
+	ck_assert_uint_eq(evacuate_begin(slab, 1, 8, false), 0);
+	ck_assert_uint_eq(evacuate_begin(slab, 1, 8, true), 2);
+	ck_assert(evacuate_forced(slab));
+	ck_assert_uint_eq(leaving(FIRST, FIRST + PAGES), 2);
+	ck_assert_uint_eq(leaving(FIRST + 7, FIRST + 8), 1);
+	(void)evacuate_end(slab);
+}
+END_TEST
+
+START_TEST(evacuation_ends_a_segment_with_a_block_that_stayed_is_granted_from_again)
+{
+	struct block_ref ref;
+
+	give_back(FIRST + 3, FIRST + 4, 15);
+	ck_assert_uint_eq(evacuate_begin(slab, 1, 1, true), 1);
+	ck_assert_uint_eq(slab_grant(slab, SMALL, 1, 0, &ref), 0);
+	ck_assert_uint_eq(evacuate_end(slab), 0);
+	ck_assert_uint_eq(slab_grant(slab, SMALL, 1, 0, &ref), 1);
+	ck_assert_uint_eq(page_of(ref), FIRST + 3);
+}
+END_TEST
+
+START_TEST(a_run_is_emptied_and_held_until_a_longer_segment_takes_it)
+{
+	uint32_t run = slab_run(slab, LARGE);
+	struct block_ref ref;
+	uint64_t page, from = 0;
+
+	/* Enough pages are free, but not adjacent ones. */
+	for (uint64_t p = FIRST + 40; p < FIRST + 40 + 2 * run; p += 2)
+		give_back(p, p + 1, BLOCKS);
+	ck_assert_uint_eq(slab_shrink(slab, false), run);
+	barrier();
+	ck_assert_uint_eq(slab_grant(slab, LARGE, 1, 0, &ref), 0);
+	give_back(FIRST + 2 * run, FIRST + 3 * run, 14);
+	ck_assert_uint_eq(evacuate_begin(slab, run, 1, true), run);
+	ck_assert_uint_eq(leaving(FIRST + 2 * run, FIRST + 3 * run), run);
+	move_away();
+	ck_assert_uint_eq(evacuate_end(slab), run);
+	barrier();
+	/* Pages that are held are handed out to nobody. */
+	ck_assert_uint_eq(slab_grant(slab, LARGE, 1, 0, &ref), 0);
+	page = heap_take_index(heap);
+	ck_assert(page < FIRST + 2 * run || page >= FIRST + 3 * run);
+	heap_release(heap);
+	ck_assert_uint_eq(slab_grant(slab, LARGE, 1, 0, &ref), 1);
+	from = page_of(ref);
+	ck_assert(from >= FIRST + 2 * run && from < FIRST + 3 * run);
+}
+END_TEST
+
+START_TEST(a_store_that_evicts_makes_no_short_segment)
+{
+	uint32_t run = slab_run(slab, LARGE);
+	struct block_ref ref;
+
+	/* All but one page of a run are free: enough for a block, but not without waste. */
+	give_back(FIRST, FIRST + run - 1, BLOCKS);
+	ck_assert_uint_gt(slab_shrink(slab, false), 0);
+	barrier();
+	ck_assert_uint_gt((run - 1) * (uint64_t)PAGE_BYTES, class_bytes(LARGE));
+	ck_assert_uint_eq(slab_grant(slab, LARGE, 1, 0, &ref), 0);
+	give_back(FIRST + run - 1, FIRST + run, BLOCKS);
+	ck_assert_uint_gt(slab_shrink(slab, false), 0);
+	barrier();
+	ck_assert_uint_eq(slab_grant(slab, LARGE, 1, 0, &ref), 1);
+}
+END_TEST
+
+static Suite *suite(void)
+{
+	Suite *s = suite_create("evacuate");
+	TCase *t = tcase_create("evacuate");
+
+	tcase_add_checked_fixture(t, setup, teardown);
+	tcase_add_test(t, single_pages_full_of_blocks_that_fit_elsewhere_the_emptiest_are_chosen);
+	tcase_add_test(t, single_pages_none_fits_elsewhere_a_quarter_is_chosen_by_force);
+	tcase_add_test(t, evacuation_ends_a_segment_with_a_block_that_stayed_is_granted_from_again);
+	tcase_add_test(t, a_run_is_emptied_and_held_until_a_longer_segment_takes_it);
+	tcase_add_test(t, a_store_that_evicts_makes_no_short_segment);
+	suite_add_tcase(s, t);
+	return s;
+}
+TEST_MAIN(suite())
