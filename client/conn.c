@@ -27,6 +27,7 @@ static int mapping_open(const struct connect_result *r,
 		.meta_fd = r->meta_fd,
 		.data_fd = r->data_fd,
 		.heat_fd = r->heat_fd,
+		.heat_bytes = r->heat_bytes,
 		.readonly = r->readonly,
 		.peer_may_kill = r->peer_may_kill,
 	};
@@ -55,7 +56,7 @@ static int shm_open_lane(const struct connect_result *r, struct conn *l)
 	if (err)
 		return err;
 	l->sb = mapping_superblock(l->map);
-	l->lane = xport_shm_open(mapping_base(l->map), l->sb->region_bytes,
+	l->lane = xport_shm_open(mapping_base(l->map), l->sb->region_bytes + r->heat_bytes,
 				 l->readonly);
 	return l->lane ? 0 : err_set(FARKV_ENOMEM, "no memory for a handle");
 }
@@ -104,6 +105,7 @@ static int superblock_fetch(const struct connect_result *r, struct conn *l,
 	if (l->sb->region_bytes == r->region_bytes &&
 	    l->sb->meta_bytes == r->meta_bytes &&
 	    l->sb->grace_ns == r->grace_ns &&
+	    (!r->heat_bytes || l->sb->heat_bytes == r->heat_bytes) &&
 	    memcmp(l->sb->region_id, r->region_id, sizeof(r->region_id)) == 0)
 		return 0;
 	return err_set(FARKV_EFORMAT,
@@ -114,8 +116,8 @@ static int verbs_open_lane(const struct connect_result *r, struct conn *l,
 			   uint64_t deadline_ns)
 {
 	struct verbs_lane_params p = {.areas = r->areas,
-				      .n_areas = 2,
-				      .region_bytes = r->region_bytes,
+				      .n_areas = r->heat_bytes ? 3 : 2,
+				      .region_bytes = r->region_bytes + r->heat_bytes,
 				      .session = r->session,
 				      .token = r->token,
 				      .readonly = l->readonly,

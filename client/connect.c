@@ -20,8 +20,6 @@
 #include "common/proto/auth.h"
 #include "common/proto/keyfile.h"
 
-/* Descriptors of WELCOME, and one more with MSG_WELCOME_HEAT. */
-#define WELCOME_FDS 3
 /* Pause between attempts while the server's backlog is full. */
 #define BACKLOG_PAUSE_NS (2 * NS_PER_MS)
 /* Longest pause before another attempt after this client was displaced. */
@@ -405,11 +403,13 @@ static int areas_check(const struct handshake *h)
 	const struct msg *m = &h->m;
 	const struct msg_area *a = m->welcome.areas;
 
-	if (m->welcome.n_areas == 2 && a[0].off == 0 &&
-	    a[0].bytes == m->welcome.meta_bytes &&
+	if (m->welcome.n_areas >= 2 && m->welcome.n_areas <= CONNECT_AREAS &&
+	    a[0].off == 0 && a[0].bytes == m->welcome.meta_bytes &&
 	    a[1].off == m->welcome.meta_bytes &&
 	    m->welcome.region_bytes > m->welcome.meta_bytes &&
-	    a[1].bytes == m->welcome.region_bytes - m->welcome.meta_bytes)
+	    a[1].bytes == m->welcome.region_bytes - m->welcome.meta_bytes &&
+	    (m->welcome.n_areas == 2 || (a[2].off == m->welcome.region_bytes &&
+					 a[2].bytes && a[2].bytes <= a[2].off)))
 		return 0;
 	return err_set(FARKV_EPROTOCOL,
 		       "the server at %s announced areas that do not make up "
@@ -478,7 +478,7 @@ static int map_take(const struct handshake *h)
 static int welcome_check(struct handshake *h)
 {
 	const struct msg *m = &h->m;
-	unsigned fds = h->p->uri->path[0] ? WELCOME_FDS : 0;
+	unsigned fds;
 	int err;
 
 	if (m->type == MSG_REFUSE || m->type == MSG_SHUTDOWN)
@@ -489,15 +489,17 @@ static int welcome_check(struct handshake *h)
 		return err_set(FARKV_EPROTOCOL,
 			       "the server at %s answered HELLO with %s",
 			       h->where, msg_type_name(m->type));
-	if (fds && m->welcome.flags & MSG_WELCOME_HEAT)
-		fds++;
+	err = areas_check(h);
+	if (err)
+		return err;
+	/* One of each area, and the tether's. */
+	fds = h->p->uri->path[0] ? m->welcome.n_areas + 1 : 0;
 	if (h->pk.fds.n != fds)
 		return err_set(FARKV_EPROTOCOL,
 			       "the server at %s sent %u descriptors instead of "
 			       "%u",
 			       h->where, h->pk.fds.n, fds);
-	err = areas_check(h);
-	return err ? err : tag_check(h);
+	return tag_check(h);
 }
 
 static void result_fill(const struct handshake *h, struct connect_result *out)
@@ -505,14 +507,15 @@ static void result_fill(const struct handshake *h, struct connect_result *out)
 	const struct connect_params *p = h->p;
 	const struct msg *m = &h->m;
 	bool verbs = !p->uri->path[0];
+	unsigned n = m->welcome.n_areas;
 
 	*out = (struct connect_result){
 		.channel = h->ch,
 		.by_verbs = verbs,
 		.meta_fd = verbs ? -1 : h->pk.fds.fd[0],
 		.data_fd = verbs ? -1 : h->pk.fds.fd[1],
-		.tether_fd = verbs ? -1 : h->pk.fds.fd[2],
-		.heat_fd = h->pk.fds.n > WELCOME_FDS ? h->pk.fds.fd[3] : -1,
+		.heat_fd = verbs || n < 3 ? -1 : h->pk.fds.fd[2],
+		.tether_fd = verbs ? -1 : h->pk.fds.fd[n],
 		.session = m->welcome.session,
 		.prefix = m->welcome.prefix,
 		.readonly = p->readonly || m->welcome.role == MSG_ROLE_RO,
@@ -523,11 +526,12 @@ static void result_fill(const struct handshake *h, struct connect_result *out)
 			(m->welcome.flags & MSG_WELCOME_READ8_ATOMIC) != 0,
 		.region_bytes = m->welcome.region_bytes,
 		.meta_bytes = m->welcome.meta_bytes,
+		.heat_bytes = n < 3 ? 0 : m->welcome.areas[2].bytes,
 		.grace_ns = m->welcome.grace_ns,
 	};
 	memcpy(out->region_id, m->welcome.region_id, sizeof(out->region_id));
 	memcpy(out->token, m->welcome.token, sizeof(out->token));
-	for (unsigned i = 0; i < 2; i++)
+	for (unsigned i = 0; i < n; i++)
 		out->areas[i] = (struct verbs_area){
 			.off = m->welcome.areas[i].off,
 			.bytes = m->welcome.areas[i].bytes,

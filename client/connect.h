@@ -18,6 +18,8 @@
 #include "channel.h"
 #include "uri.h"
 
+#define CONNECT_AREAS 3u
+
 /** Where to connect, and the content of HELLO. */
 struct connect_params {
 	const struct uri *uri;
@@ -41,8 +43,8 @@ struct connect_result {
 	bool by_verbs;
 	int meta_fd; /* server-written part of the region; -1 for RDMA */
 	int data_fd; /* the rest; -1 for RDMA */
-	int tether_fd; /* see mapping_tether(); -1 for RDMA */
 	int heat_fd; /* the heat area; -1: none, or RDMA */
+	int tether_fd; /* see mapping_tether(); -1 for RDMA */
 	uint32_t session;
 	uint32_t prefix; /* of the versions of this session */
 	bool readonly;   /* granted role, or the requested one if that is less */
@@ -54,8 +56,9 @@ struct connect_result {
 	uint64_t region_id[2];
 	uint64_t region_bytes;
 	uint64_t meta_bytes;
+	uint64_t heat_bytes; /* 0: no heat area, or none for this session */
 	uint64_t grace_ns;
-	struct verbs_area areas[2]; /* RDMA: meta, data */
+	struct verbs_area areas[CONNECT_AREAS]; /* RDMA: meta, data; heat, if heat_bytes */
 	uint8_t token[VERBS_TOKEN_BYTES];
 	char writers[MSG_TEXT_MAX + 1]; /* where writers connect, or empty */
 };

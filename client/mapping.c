@@ -96,35 +96,20 @@ static int fd_check(int fd, uint64_t bytes, const char *what,
 	return fd_check_seal(fd, what, peer_may_kill);
 }
 
-/* The heat area is as large as its file, and no larger than the region. */
-static int heat_size(const struct mapping_spec *s, uint64_t *bytes_out)
-{
-	struct file_id id;
-	struct stat st;
-	int err = fd_check(s->heat_fd, 1, "heat", s->peer_may_kill, &id);
-
-	if (err)
-		return err;
-	if (fstat(s->heat_fd, &st) < 0 || st.st_size % PAGE_BYTES ||
-	    (uint64_t)st.st_size > s->region_bytes)
-		return err_set(FARKV_EFORMAT, "region: a heat area of %lld bytes cannot be",
-			       (long long)st.st_size);
-	*bytes_out = (uint64_t)st.st_size;
-	return 0;
-}
-
 static int spec_check(const struct mapping_spec *s)
 {
 	uint64_t limit = (UINT64_C(1) << SLOT_PTR_BITS) * PTR_UNIT;
 
 	if (s->meta_bytes == 0 || s->meta_bytes % META_ALIGN ||
 	    s->meta_bytes >= s->region_bytes || s->region_bytes > limit ||
-	    s->region_bytes % PAGE_BYTES)
+	    s->region_bytes % PAGE_BYTES || s->heat_bytes > s->region_bytes ||
+	    s->heat_bytes % HEAT_ALIGN)
 		return err_set(FARKV_EFORMAT,
 			       "region: impossible sizes: region %llu bytes, "
-			       "meta area %llu",
+			       "meta area %llu, heat area %llu",
 			       (unsigned long long)s->region_bytes,
-			       (unsigned long long)s->meta_bytes);
+			       (unsigned long long)s->meta_bytes,
+			       (unsigned long long)s->heat_bytes);
 	return 0;
 }
 
@@ -185,7 +170,8 @@ static int superblock_take(const struct mapping_spec *s, const uint8_t *base,
 			       "region: its id is not the one that the server "
 			       "announced");
 	if (sb.region_bytes != s->region_bytes ||
-	    sb.meta_bytes != s->meta_bytes || sb.grace_ns != s->grace_ns)
+	    sb.meta_bytes != s->meta_bytes || sb.grace_ns != s->grace_ns ||
+	    sb.heat_bytes != s->heat_bytes)
 		return err_set(FARKV_EFORMAT,
 			       "region: its sizes or grace period are not those "
 			       "that the server announced");
@@ -193,21 +179,9 @@ static int superblock_take(const struct mapping_spec *s, const uint8_t *base,
 	return 0;
 }
 
-/* The superblock and the descriptors agree on the heat area. */
-static int heat_check(const struct superblock *sb, uint64_t bytes)
+static int region_map(const struct mapping_spec *s, struct mapping *m)
 {
-	return sb->heat_bytes == bytes ?
-		       0 :
-		       err_set(FARKV_EFORMAT,
-			       "region: the server's heat descriptor has %llu bytes, its "
-			       "superblock claims %llu",
-			       (unsigned long long)bytes, (unsigned long long)sb->heat_bytes);
-}
-
-/* `heat_bytes`: of s->heat_fd. */
-static int region_map(const struct mapping_spec *s, uint64_t heat_bytes, struct mapping *m)
-{
-	uint64_t all = s->region_bytes + heat_bytes;
+	uint64_t all = s->region_bytes + s->heat_bytes;
 	int data_prot = s->readonly ? PROT_READ : PROT_READ | PROT_WRITE;
 	uint8_t *base = NULL;
 	int err;
@@ -220,8 +194,8 @@ static int region_map(const struct mapping_spec *s, uint64_t heat_bytes, struct 
 		goto err_unmap;
 	err = area_map(base + s->meta_bytes, s->region_bytes - s->meta_bytes,
 		       data_prot, s->data_fd, "data");
-	if (!err && heat_bytes)
-		err = area_map(base + s->region_bytes, heat_bytes, PROT_READ | PROT_WRITE,
+	if (!err && s->heat_bytes)
+		err = area_map(base + s->region_bytes, s->heat_bytes, PROT_READ | PROT_WRITE,
 			       s->heat_fd, "heat");
 	if (err)
 		goto err_unmap;
@@ -237,8 +211,6 @@ static int region_map(const struct mapping_spec *s, uint64_t heat_bytes, struct 
 		goto err_unmap;
 	}
 	err = superblock_take(s, base, &m->sb);
-	if (!err)
-		err = heat_check(&m->sb, heat_bytes);
 	if (err)
 		goto err_unmap;
 	/*
@@ -309,6 +281,7 @@ static struct mapping *cache_find(const struct mapping_spec *s,
 		     !same_file(m->data, data) ||
 		     m->sb.region_bytes != s->region_bytes ||
 		     m->sb.meta_bytes != s->meta_bytes ||
+		     m->sb.heat_bytes != s->heat_bytes ||
 		     m->sb.grace_ns != s->grace_ns ||
 		     memcmp(m->sb.region_id, s->region_id,
 			    sizeof(s->region_id)) != 0))
@@ -316,7 +289,7 @@ static struct mapping *cache_find(const struct mapping_spec *s,
 	return m;
 }
 
-static int cache_add(const struct mapping_spec *s, uint64_t heat_bytes, struct file_id meta,
+static int cache_add(const struct mapping_spec *s, struct file_id meta,
 		     struct file_id data, struct mapping **map_out)
 {
 	struct mapping *m = calloc(1, sizeof(*m));
@@ -324,7 +297,7 @@ static int cache_add(const struct mapping_spec *s, uint64_t heat_bytes, struct f
 
 	if (!m)
 		return err_set(FARKV_ENOMEM, "no memory for a mapping");
-	err = region_map(s, heat_bytes, m);
+	err = region_map(s, m);
 	if (err) {
 		free(m);
 		return err;
@@ -341,8 +314,7 @@ static int cache_add(const struct mapping_spec *s, uint64_t heat_bytes, struct f
 
 int mapping_get(const struct mapping_spec *spec, struct mapping **map_out)
 {
-	struct file_id meta, data;
-	uint64_t heat_bytes = 0;
+	struct file_id meta, data, heat;
 	struct mapping *m;
 	int err;
 
@@ -354,8 +326,8 @@ int mapping_get(const struct mapping_spec *spec, struct mapping **map_out)
 		err = fd_check(spec->data_fd,
 			       spec->region_bytes - spec->meta_bytes, "data",
 			       spec->peer_may_kill, &data);
-	if (!err && spec->heat_fd >= 0)
-		err = heat_size(spec, &heat_bytes);
+	if (!err && spec->heat_bytes)
+		err = fd_check(spec->heat_fd, spec->heat_bytes, "heat", spec->peer_may_kill, &heat);
 	if (err)
 		return err;
 
@@ -365,7 +337,7 @@ int mapping_get(const struct mapping_spec *spec, struct mapping **map_out)
 		m->users++;
 		*map_out = m;
 	} else {
-		err = cache_add(spec, heat_bytes, meta, data, map_out);
+		err = cache_add(spec, meta, data, map_out);
 	}
 	pthread_mutex_unlock(&cache_lock);
 	return err;

@@ -26,7 +26,8 @@ struct mapping_spec {
 	uint64_t grace_ns;
 	int meta_fd;          /* stays the caller's */
 	int data_fd;          /* stays the caller's */
-	int heat_fd;          /* stays the caller's; -1: the region has no heat area */
+	int heat_fd;          /* stays the caller's; unused if heat_bytes is 0 */
+	uint64_t heat_bytes;  /* 0: the region has no heat area */
 	bool readonly;        /* map the data area without write access */
 	bool peer_may_kill;   /* the server's user is ours or root */
 };

@@ -24,6 +24,7 @@
 
 #include "common/base/err.h"
 #include "expiry.h"
+#include "heat.h"
 #include "value_cache.h"
 
 /* After this many looks at a changing slot, search. */
@@ -119,6 +120,7 @@ void cached_store(struct index *ix, const struct index_op *op, uint64_t word,
 	what.check = location_check(op->key.data, op->key.len, op->key.hash);
 	what.slot = op_slot_off(op) & LOCATION_SLOT_MASK;
 	what.dated = op->search.dated && !(word & SLOT_DEAD);
+	what.marked = op->search.marked;
 	location_store(ix->cached->locations, &what);
 }
 
@@ -277,6 +279,7 @@ static enum next look(struct index *ix, struct index_op *op, uint64_t word)
 		expiry_add_clock(ix, op, word);
 	op->look.nth++;
 	add_look(ix, op, word);
+	heat_write(ix, op, op->cached.slot);
 	if (block && !op->look.from_cache) {
 		wr = op_chain_add(op, XPORT_READ, slot_off(word), op->buf, bytes);
 		if (op->look.seg_len)
@@ -320,7 +323,8 @@ static enum next read_block(struct index *ix, struct index_op *op)
 		value_cache_store(ix->cached->values, op->cached.slot, word, op->buf,
 			   block_view_room(&op->view));
 	/* Usually the cache is up to date, and nothing is written. */
-	if (op->look.nth > 1 || op->view.version != op->cached.version)
+	if (op->look.nth > 1 || op->view.version != op->cached.version ||
+	    op->search.marked != op->cached.marked)
 		cached_store(ix, op, word, op->view.version);
 	if (!known)
 		return NEXT_POST;
@@ -454,6 +458,7 @@ static void begin_at(struct index *ix, struct index_op *op, const struct locatio
 	op->cached.version = l->version;
 	op->cached.doubted = l->stale != 0;
 	op->cached.dated = l->dated;
+	op->cached.marked = op->search.marked = l->marked;
 	op->look.nth = 0;
 	op->search.begun_ns = index_begin_ns(ix);
 }

@@ -22,27 +22,6 @@ static inline bool still_holds(const uint64_t *slot, uint64_t word)
 	return atom_load_follow(slot) == word;
 }
 
-/**
- * The key of the slot at `off` was used: in a cache tell the server, which keeps such keys for
- * longer. A store only if the byte is 0, so that a hot key's line stays shared.
- */
-static inline void heat_mark(const struct index *ix, uint64_t off)
-{
-	uint8_t *heat;
-
-	if (__builtin_expect(ix->heat == NULL, 1))
-		return;
-	heat = &ix->heat[heat_at(off, ix->sb.heat_bytes)];
-	if (!atom_load_relaxed(heat))
-		atom_store_relaxed(heat, 1);
-}
-
-/** heat_mark() of a slot of the mapped region. */
-static inline void heat_mark_slot(const struct index *ix, const uint64_t *slot)
-{
-	heat_mark(ix, (uint64_t)((const uint8_t *)slot - ix->lane->base));
-}
-
 /** True if a directory entry is valid and its page lies in the region. */
 static inline bool entry_usable(const struct index *ix, uint64_t entry)
 {

@@ -21,8 +21,12 @@ int index_open(const struct superblock *sb, struct xport_lane *lane,
 		return err_set(FARKV_ENOMEM, "no memory for an index");
 	ix->sb = *sb;
 	ix->lane = lane;
-	if (sb->heat_bytes && (lane->caps & XPORT_DIRECT))
-		ix->heat = lane->base + sb->region_bytes;
+	if (sb->heat_bytes && lane->region_bytes >= sb->region_bytes + sb->heat_bytes) {
+		if (lane->caps & XPORT_DIRECT)
+			ix->heat = lane->base + sb->region_bytes;
+		else
+			ix->marks = !(lane->caps & XPORT_READONLY);
+	}
 	ix->alloc = alloc;
 	err = dir_refill(ix, deadline_ns);
 	if (err)

@@ -4,6 +4,7 @@
  * name, and includes only headers listed above it:
  *
  *   index/op.h      an operation: its phases, its block and buffers, how it ends
+ *   index/heat.h    marks of use, in a cache
  *   index/dir.h     the directory: the key's subtable, and whether it was replaced
  *   index/expiry.h  CLOCK, and values that expire
  *   index/cached.h  cached locations, windows and values
@@ -51,6 +52,8 @@ struct index {
 	uint64_t run_began_ns;   /* when index_run() began; 0: read the clock */
 	uint32_t undated;   /* blocks retired since the clock was last read for one */
 	uint8_t *heat; /* the heat area of a mapped cache; NULL: none */
+	uint64_t mark_turn; /* heat_write() */
+	bool marks; /* a cache that is not mapped, and may be written */
 	uint64_t retries;
 	uint64_t clock_ms;  /* CLOCK when it was last READ; 0: never, or it was 0 */
 	uint64_t clock_at_ns; /* ... which began no earlier than this */

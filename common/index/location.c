@@ -8,7 +8,7 @@
 
 #include "common/region/hash.h"
 
-#define EPOCHS (1u << 11)
+#define EPOCHS (1u << 10)
 #define USED_MAX 3u
 /* Salts the seed of the second hash, which is the first hash. */
 #define CHECK_SALT UINT64_C(0x9FB21C651E98DF25)

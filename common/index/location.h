@@ -38,7 +38,8 @@ struct location {
 	uint64_t used : 2;    /* CLOCK's count */
 	uint64_t stale : 2;   /* misses minus hits, 0..LOCATION_STALE_MAX */
 	uint64_t dated : 1;   /* its value expires, or may */
-	uint64_t epoch : 11;  /* of the cache when it was stored */
+	uint64_t marked : 1;  /* a use of the key has been marked since the slot became known */
+	uint64_t epoch : 10;  /* of the cache when it was stored */
 };
 
 struct location_cache;

@@ -173,6 +173,7 @@ struct op_search {
 	uint64_t clock_ms;  /* CLOCK, READ before the slot's last READ; 0: unknown */
 	uint64_t word, version; /* the word decided upon, and its version; 0: unknown */
 	bool dated;         /* its block expires, or may */
+	bool marked;        /* this use of the key is marked, or was drawn not to be */
 };
 
 /** A cached location; valid until the next OP_START. */
@@ -180,7 +181,7 @@ struct op_cached {
 	uint64_t slot; /* offset in the region */
 	uint64_t version;
 	bool doubted;  /* it has been wrong before */
-	bool dated;    /* as struct location's */
+	bool dated, marked; /* as struct location's */
 };
 
 struct op_swap {
@@ -490,7 +491,8 @@ static inline struct xport_wr *op_chain_add(struct index_op *op,
 	return wr;
 }
 
-/** Lane memory for a few words, after the two images. */
+/** Lane memory for LINE_BYTES / 8 words, after the two images; one of them is heat_write()'s. */
+#define HEAT_SCRATCH 7u
 static inline uint64_t *op_scratch(struct index_op *op)
 {
 	return op->window + 2 * WINDOW_SLOTS;

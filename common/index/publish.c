@@ -7,6 +7,7 @@
 #include "common/region/hash.h"
 #include "direct.h"
 #include "expiry.h"
+#include "heat.h"
 #include "cached.h"
 
 /*
@@ -225,6 +226,10 @@ enum next swap_chain(struct index *ix, struct index_op *op)
 	struct xport_wr *wr;
 
 	op_chain_begin(op, OP_SWAP);
+	if (op_inserts(op))
+		op->search.marked = false;
+	else
+		heat_write(ix, op, op_slot_off(op));
 	if (op->own == OWN_BLANK) {
 		enum next next = block_write(ix, op);
 
@@ -348,7 +353,7 @@ enum next swap_result(struct index *ix, struct index_op *op, uint64_t found)
 
 enum next swap_done(struct index *ix, struct index_op *op)
 {
-	if (op->chain.n > 1)
+	if (op->own == OWN_BLANK)
 		op->own = OWN_WRITTEN;
 	return swap_result(ix, op, op->chain.wr[op->chain.n - 1].found);
 }

@@ -16,6 +16,7 @@
 
 #include "common/region/fetch.h"
 #include "direct.h"
+#include "heat.h"
 #include "expiry.h"
 #include "publish.h"
 #include "try.h"

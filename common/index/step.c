@@ -16,6 +16,7 @@
 #include "dir.h"
 #include "direct.h"
 #include "expiry.h"
+#include "heat.h"
 #include "publish.h"
 #include "try.h"
 #include "cached.h"
@@ -112,14 +113,18 @@ static enum next probe(struct index *ix, struct index_op *op)
 				       "no memory to read a block of %llu bytes",
 				       (unsigned long long)total));
 	op_chain_begin(op, OP_PROBE);
+	/* One candidate is almost always the key's slot. */
+	if (op->probe.n == 1)
+		heat_write(ix, op, window_off(op) + op->probe.slot[0] * SLOT_BYTES);
 	for (unsigned i = 0; i < op->probe.n; i++) {
 		uint64_t word = op->window[op->probe.slot[i]];
 		uint64_t len = op_probe_bytes(op, word);
+		struct xport_wr *wr;
 
-		op_chain_add(op, XPORT_READ, slot_off(word), op->buf + at, len);
+		wr = op_chain_add(op, XPORT_READ, slot_off(word), op->buf + at, len);
 		at += len;
 		if (i == 0 && op->probe.seg_len) {
-			op_segment_set(op, &op->chain.wr[0], op->probe.seg_len);
+			op_segment_set(op, wr, op->probe.seg_len);
 			at -= op->probe.seg_len;
 		}
 	}

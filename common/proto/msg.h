@@ -115,8 +115,7 @@ enum msg_reason {
 /** WELCOME: aligned 8-byte READs of this region never tear. */
 #define MSG_WELCOME_READ8_ATOMIC 1u
 #define MSG_WELCOME_OUTLIVES 2u /* the region outlives this server: another may adopt it */
-#define MSG_WELCOME_HEAT 4u /* a fourth descriptor follows, that of the heat area */
-#define MSG_WELCOME_FLAGS (MSG_WELCOME_READ8_ATOMIC | MSG_WELCOME_OUTLIVES | MSG_WELCOME_HEAT) /* all known flags */
+#define MSG_WELCOME_FLAGS (MSG_WELCOME_READ8_ATOMIC | MSG_WELCOME_OUTLIVES) /* all known flags */
 
 enum msg_hint_status {
 	MSG_HINT_DONE,    /* read the directory again */
@@ -253,8 +252,9 @@ struct msg {
 			 */
 			const uint8_t *address;
 			uint16_t address_len;
-			uint32_t n_areas;       /* shm: 2, meta then data, and */
-			struct msg_area areas[MSG_AREAS_MAX]; /* 2 descriptors */
+			/* Meta, data, and in a cache heat; shm: a descriptor of each. */
+			uint32_t n_areas;
+			struct msg_area areas[MSG_AREAS_MAX];
 		} welcome;
 		struct {
 			uint8_t nonce[MSG_NONCE_BYTES]; /* the server's */

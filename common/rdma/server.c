@@ -156,6 +156,12 @@ static int region_register(struct verbs_server *vs)
 	if (!vs->data_ro_mr)
 		return verbs_reg_error(errno, data_bytes,
 				       "the region (for readers)");
+	if (!c->heat)
+		return 0;
+	vs->heat_mr = ibv_reg_mr_iova(vs->dev.pd, c->heat, c->heat_bytes, c->region_bytes,
+				      IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
+	if (!vs->heat_mr)
+		return verbs_reg_error(errno, c->heat_bytes, "the heat area");
 	return 0;
 }
 
@@ -441,7 +447,7 @@ int verbs_server_open(const struct verbs_server_config *cfg,
 		      struct verbs_server **out)
 {
 	struct verbs_server *vs = calloc(1, sizeof(*vs));
-	struct verbs_area areas[2];
+	struct verbs_area areas[VERBS_AREAS_MAX];
 	int err;
 
 	if (!vs)
@@ -459,7 +465,7 @@ int verbs_server_open(const struct verbs_server_config *cfg,
 	if (!err)
 		err = queues_create(vs);
 	if (!err) {
-		verbs_server_areas(vs, false, areas);
+		(void)verbs_server_areas(vs, false, areas);
 		err = verbs_loopback_create(vs, areas);
 	}
 	if (!err)
@@ -516,6 +522,7 @@ void verbs_server_close(struct verbs_server *vs)
 	claim_fini(&(struct verbs_claim){vs->channel, vs->listener, 0});
 	verbs_loopback_destroy(vs);
 	queues_destroy(vs);
+	mr_drop(vs->heat_mr);
 	mr_drop(vs->data_ro_mr);
 	mr_drop(vs->data_rw_mr);
 	mr_drop(vs->meta_mr);
@@ -550,8 +557,8 @@ bool verbs_server_read8_atomic(const struct verbs_server *vs)
 	return !vs->dev.software;
 }
 
-void verbs_server_areas(const struct verbs_server *vs, bool readonly,
-			struct verbs_area areas[2])
+uint32_t verbs_server_areas(const struct verbs_server *vs, bool readonly,
+			    struct verbs_area areas[VERBS_AREAS_MAX])
 {
 	const struct verbs_server_config *c = &vs->cfg;
 	const struct ibv_mr *data = readonly ? vs->data_ro_mr : vs->data_rw_mr;
@@ -562,6 +569,13 @@ void verbs_server_areas(const struct verbs_server *vs, bool readonly,
 				       .bytes = c->region_bytes - c->meta_bytes,
 				       .raddr = c->meta_bytes,
 				       .rkey = data->rkey};
+	if (!vs->heat_mr || readonly)
+		return 2;
+	areas[2] = (struct verbs_area){.off = c->region_bytes,
+				       .bytes = c->heat_bytes,
+				       .raddr = c->region_bytes,
+				       .rkey = vs->heat_mr->rkey};
+	return 3;
 }
 
 void verbs_server_counters(const struct verbs_server *vs,

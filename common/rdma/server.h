@@ -91,7 +91,7 @@ struct verbs_server {
 	struct rdma_event_channel *channel;
 	struct rdma_cm_id *listener;
 	struct rdma_cm_id *removal_id; /* device-removal cm_id */
-	struct ibv_mr *meta_mr, *data_rw_mr, *data_ro_mr;
+	struct ibv_mr *meta_mr, *data_rw_mr, *data_ro_mr, *heat_mr;
 	struct ibv_comp_channel *comp;
 	struct ibv_cq *cq;      /* of all control connections */
 	struct ibv_cq *data_cq; /* of data connections; never has a CQE */

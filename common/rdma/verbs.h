@@ -170,8 +170,10 @@ struct verbs_server_config {
 	struct verbs_tuning tuning;
 	uint32_t n_recv;  /* receive buffers shared by all clients (SRQ) */
 	uint32_t msg_max; /* longest message in bytes */
-	uint8_t *meta, *data; /* the region's two mappings */
+	uint8_t *meta, *data; /* the region's two mappings, ... */
 	uint64_t meta_bytes, region_bytes;
+	uint8_t *heat; /* ... and that of its heat area; or NULL */
+	uint64_t heat_bytes;
 	struct verbs_claim *claim; /* for host and port, or NULL; emptied by open */
 	const struct verbs_server_ops *ops;
 	void *arg;
@@ -227,9 +229,12 @@ const char *verbs_server_device(const struct verbs_server *vs);
 /** True if the device reads aligned 8-byte words atomically. */
 bool verbs_server_read8_atomic(const struct verbs_server *vs);
 
-/** The region's areas for a session of this role: meta, then data. */
-void verbs_server_areas(const struct verbs_server *vs, bool readonly,
-			struct verbs_area areas[2]);
+/**
+ * The region's areas for a session of this role: meta, data, and if there is one and the session
+ * may write the heat area, which begins where the region ends. Returns their number.
+ */
+uint32_t verbs_server_areas(const struct verbs_server *vs, bool readonly,
+			    struct verbs_area areas[VERBS_AREAS_MAX]);
 
 /**
  * The lane over the loopback QP, the only way for the server to change slots while clients

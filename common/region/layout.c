@@ -58,7 +58,7 @@ static int flags_verify(const struct superblock *sb)
 			       " have bits that this program does not know; use the "
 			       "same release on both sides",
 			       sb->flags);
-	if (cache ? !sb->heat_bytes || (sb->heat_bytes & (sb->heat_bytes - 1)) :
+	if (cache ? sb->heat_bytes < HEAT_ALIGN || (sb->heat_bytes & (sb->heat_bytes - 1)) :
 		    sb->heat_bytes != 0)
 		return err_set(FARKV_EFORMAT,
 			       "region: a heat area of %" PRIu64 " bytes with flags 0x%" PRIx32

@@ -32,6 +32,7 @@
 #define REGION_VERSION 3u
 
 #define PAGE_BYTES 32768u /* one subtable; the unit of the server's heap */
+#define HEAT_ALIGN 4096u /* the heat area's length is a multiple */
 #define META_ALIGN (2u << 20) /* the data area starts at a huge page */
 
 #define SLOT_BYTES 8u
@@ -369,7 +370,7 @@ struct superblock {
 	uint32_t session_count;  /* entries of the session table */
 	uint64_t page_map_off;   /* a u32 for each page of the data area */
 	uint64_t session_table_off; /* the directory arrays end here */
-	uint64_t heat_bytes;     /* of the heat area, a power of two; 0: there is none */
+	uint64_t heat_bytes;     /* of the heat area, 2^n >= HEAT_ALIGN; 0: there is none */
 	uint64_t checksum;
 };
 static_assert(sizeof(struct superblock) == 144, "superblock: size");

@@ -5,7 +5,6 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 
 #include "common/base/atomic.h"
 #include "common/region/block.h"
@@ -88,8 +87,6 @@ void evict_page_retired(struct evict *e, uint64_t page)
 {
 	free(*books(e, page));
 	*books(e, page) = NULL;
-	/* Late marks may bring the page back, until the next subtable here is retired. */
-	(void)madvise(heat_of(e, page, 0), SUBTABLE_SLOTS, MADV_REMOVE);
 }
 
 /* ---- the choice ------------------------------------------------------------------- */

@@ -258,6 +258,8 @@ int conn_rdma_open(struct control *c, const struct verbs_server_config *cfg,
 	vc.data = c->region->data;
 	vc.meta_bytes = c->region->sb.meta_bytes;
 	vc.region_bytes = c->region->sb.region_bytes;
+	vc.heat = c->region->heat;
+	vc.heat_bytes = c->region->sb.heat_bytes;
 	vc.ops = &server_ops;
 	vc.arg = p;
 	err = xport_verbs->server_open(&vc, &p->server);

@@ -58,20 +58,23 @@ static bool wants_credentials(const struct session *s)
 
 static void areas_of_socket(const struct superblock *sb, struct msg *w)
 {
-	w->welcome.flags |= MSG_WELCOME_READ8_ATOMIC | (sb->heat_bytes ? MSG_WELCOME_HEAT : 0);
+	w->welcome.flags |= MSG_WELCOME_READ8_ATOMIC;
+	w->welcome.n_areas = sb->heat_bytes ? 3 : 2;
 	w->welcome.areas[0].bytes = sb->meta_bytes;
 	w->welcome.areas[1].off = sb->meta_bytes;
 	w->welcome.areas[1].bytes = sb->region_bytes - sb->meta_bytes;
+	w->welcome.areas[2].off = sb->region_bytes;
+	w->welcome.areas[2].bytes = sb->heat_bytes;
 }
 
 static void areas_of_card(struct verbs_server *vs, bool readonly, struct msg *w)
 {
-	struct verbs_area areas[2];
+	struct verbs_area areas[VERBS_AREAS_MAX];
 
-	xport_verbs->server_areas(vs, readonly, areas);
+	w->welcome.n_areas = xport_verbs->server_areas(vs, readonly, areas);
 	if (xport_verbs->server_read8_atomic(vs))
 		w->welcome.flags |= MSG_WELCOME_READ8_ATOMIC;
-	for (unsigned i = 0; i < 2; i++)
+	for (unsigned i = 0; i < w->welcome.n_areas; i++)
 		w->welcome.areas[i] = (struct msg_area){
 			.off = areas[i].off,
 			.bytes = areas[i].bytes,
@@ -92,7 +95,6 @@ static void fill(struct session *s, struct msg *w)
 	w->welcome.region_bytes = sb->region_bytes;
 	w->welcome.meta_bytes = sb->meta_bytes;
 	w->welcome.grace_ns = sb->grace_ns;
-	w->welcome.n_areas = 2;
 	if (c->region->outlives)
 		w->welcome.flags |= MSG_WELCOME_OUTLIVES;
 	memcpy(w->welcome.token, s->token, sizeof(s->token));
@@ -237,11 +239,12 @@ static bool prepare(struct session *s, struct msg *w)
 static bool send_welcome(struct session *s, const struct msg *w)
 {
 	const struct region *r = s->control->region;
-	int fds[4] = {r->meta_ro_fd, s->readonly ? r->data_ro_fd : r->data_fd,
-		      s->tether ? s->tether->client_fd : -1, r->heat_fd};
-	int n = r->heat ? 4 : 3;
-	bool sent = session_send(s, w, NULL, fds, s->port->remote ? 0 : n);
+	int fds[4] = {r->meta_ro_fd, s->readonly ? r->data_ro_fd : r->data_fd, r->heat_fd};
+	int n = r->heat ? 3 : 2;
+	bool sent;
 
+	fds[n++] = s->tether ? s->tether->client_fd : -1;
+	sent = session_send(s, w, NULL, fds, s->port->remote ? 0 : n);
 	if (s->tether)
 		tether_sent(s->tether);
 	if (sent)

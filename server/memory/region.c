@@ -93,8 +93,8 @@ static int sealed_meta(struct region *r)
 	return 0;
 }
 
-/* Pages of it take memory when they are first written. */
-static int heat_create(struct region *r)
+/* Pages of it take memory when they are first written; all of them at once if a device pins it. */
+static int heat_create(struct region *r, bool pinned)
 {
 	uint64_t bytes = r->sb.heat_bytes;
 
@@ -104,6 +104,10 @@ static int heat_create(struct region *r)
 	if (r->heat_fd < 0 || ftruncate(r->heat_fd, (off_t)bytes) || fchmod(r->heat_fd, 0600) ||
 	    fcntl(r->heat_fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL))
 		return err_set_errno(FARKV_ESYS, errno, "cannot create the region's heat area");
+	if (pinned && fallocate(r->heat_fd, 0, 0, (off_t)bytes))
+		return err_set_errno(FARKV_ENOMEM, errno,
+				     "no memory for the region's heat area (%" PRIu64 " bytes)",
+				     bytes);
 	r->heat = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE,
 		       r->heat_fd, 0);
 	if (r->heat == MAP_FAILED) {
@@ -247,12 +251,15 @@ bool region_walk_next(const struct region *r, struct region_walk *w,
 	return true;
 }
 
-/* A byte for each slot that the region could have: no two slots share one. */
+/*
+ * A byte for each slot of an index that takes an eighth of the region: subtables lie side by side at
+ * its end. In a larger index some slots share a byte, so that a use of one key counts for two.
+ */
 static uint64_t heat_size(uint64_t region_bytes)
 {
 	uint64_t bytes = PAGE_BYTES;
 
-	while (bytes * SLOT_BYTES < region_bytes)
+	while (bytes * SLOT_BYTES * 8 < region_bytes)
 		bytes *= 2;
 	return bytes;
 }
@@ -433,7 +440,7 @@ static int areas_create(struct region *r, const struct region_config *cfg)
 	if (!err)
 		err = data_create(r, cfg, bytes);
 	if (!err)
-		err = heat_create(r);
+		err = heat_create(r, cfg->pinned);
 	if (!err && cfg->file)
 		err = region_file_sessions(cfg->file, &r->sessions_fd);
 	if (err)

@@ -162,13 +162,20 @@ static void plan_welcome(struct plan *p)
 	m.welcome.region_bytes = how & 4 ? fuzz_u64(&in) : sb.region_bytes;
 	m.welcome.meta_bytes = how & 8 ? fuzz_u64(&in) : sb.meta_bytes;
 	m.welcome.grace_ns = sb.grace_ns;
-	m.welcome.n_areas = how & 16 ? 1 + fuzz_u8(&in) % 4 : 2;
+	m.welcome.n_areas = how & 16 ? 1 + fuzz_u8(&in) % 4 : sb.heat_bytes ? 3 : 2;
 	m.welcome.areas[0].bytes = m.welcome.meta_bytes;
 	m.welcome.areas[1].off = m.welcome.meta_bytes;
 	m.welcome.areas[1].bytes =
 		m.welcome.region_bytes - m.welcome.meta_bytes;
-	if (how & 32)
-		m.welcome.areas[how >> 7].bytes = fuzz_u64(&in);
+	m.welcome.areas[2].off = m.welcome.region_bytes;
+	m.welcome.areas[2].bytes = sb.heat_bytes ? sb.heat_bytes : HEAT_ALIGN;
+	if (how & 32) {
+		uint8_t which = fuzz_u8(&in);
+
+		m.welcome.areas[which % 3].bytes = fuzz_u64(&in);
+		if (which & 128)
+			m.welcome.areas[which / 3 % 3].off = fuzz_u64(&in);
+	}
 	if (how & 64) {
 		m.welcome.address = (const uint8_t *)"198.51.100.1:4791";
 		m.welcome.address_len = 17;
@@ -238,6 +245,8 @@ static void plan_one(struct plan *p)
 	if (fds == 0 && (how & 7) < 2) {
 		p->fds[p->n_fds++] = kinds[0];
 		p->fds[p->n_fds++] = kinds[1];
+		if (sb.heat_bytes)
+			p->fds[p->n_fds++] = kinds[3];
 		p->fds[p->n_fds++] = kinds[0];
 	}
 	for (fds %= FDS_MAX + 1; p->n_fds < fds;)
@@ -256,6 +265,10 @@ static void plan_superblock(uint8_t how)
 				 .max_value = 1 << 14,
 				 .max_key = 100,
 				 .grace_ns = NS_PER_MS};
+	if (how & 16) {
+		sb.flags = REGION_CACHE;
+		sb.heat_bytes = HEAT_ALIGN;
+	}
 	superblock_seal(&sb);
 	if (how & 1) {
 		uint64_t at = fuzz_u8(&in) % sizeof(sb);
@@ -371,11 +384,13 @@ static bool lasts(int fd, bool peer_may_kill)
 
 static void map(const struct connect_result *r, bool peer_may_kill)
 {
-	struct mapping_spec spec = {.region_bytes = r->region_bytes, .heat_fd = -1,
+	struct mapping_spec spec = {.region_bytes = r->region_bytes,
 				    .meta_bytes = r->meta_bytes,
 				    .grace_ns = r->grace_ns,
 				    .meta_fd = r->meta_fd,
 				    .data_fd = r->data_fd,
+				    .heat_fd = r->heat_fd,
+				    .heat_bytes = r->heat_bytes,
 				    .readonly = r->readonly,
 				    .peer_may_kill = peer_may_kill};
 	struct mapping *m = NULL;
@@ -390,9 +405,16 @@ static void map(const struct connect_result *r, bool peer_may_kill)
 	}
 	FUZZ_CHECK(lasts(r->meta_fd, peer_may_kill) &&
 		   lasts(r->data_fd, peer_may_kill));
+	FUZZ_CHECK(!r->heat_bytes || lasts(r->heat_fd, peer_may_kill));
 	s = mapping_superblock(m);
+	FUZZ_CHECK(s->heat_bytes == r->heat_bytes);
 	for (uint64_t at = 0; at < s->region_bytes; at += 4096)
 		sum = (uint8_t)(sum + mapping_base(m)[at]);
+	/* A client marks any byte of it. */
+	if (s->heat_bytes) {
+		mapping_base(m)[s->region_bytes] = 1;
+		mapping_base(m)[s->region_bytes + s->heat_bytes - 1] = 1;
+	}
 	mapping_put(m);
 }
 
@@ -434,6 +456,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	map(&r, how & 8);
 	(void)mapping_tether(r.tether_fd, r.peer_may_kill, &r.channel->tether);
 	close(r.tether_fd);
+	FUZZ_CHECK(r.heat_bytes ? r.heat_fd > 2 : r.heat_fd == -1);
+	if (r.heat_bytes)
+		close(r.heat_fd);
 	close(r.meta_fd);
 	close(r.data_fd);
 	channel_close(r.channel);

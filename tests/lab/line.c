@@ -143,13 +143,15 @@ const struct superblock *line_superblock(const struct line *l)
 
 static int lane_by_map(struct line *l, const struct connect_result *r)
 {
-	struct mapping_spec spec = {.heat_fd = -1, .region_id = {r->region_id[0],
+	struct mapping_spec spec = {.region_id = {r->region_id[0],
 						  r->region_id[1]},
 				    .region_bytes = r->region_bytes,
 				    .meta_bytes = r->meta_bytes,
 				    .grace_ns = r->grace_ns,
 				    .meta_fd = r->meta_fd,
 				    .data_fd = r->data_fd,
+				    .heat_fd = r->heat_fd,
+				    .heat_bytes = r->heat_bytes,
 				    .readonly = r->readonly,
 				    .peer_may_kill = r->peer_may_kill};
 	int err = mapping_get(&spec, &l->map);

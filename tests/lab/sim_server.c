@@ -229,7 +229,8 @@ static bool read8_atomic(const struct verbs_server *vs)
 	return !sim.tears;
 }
 
-static void areas(const struct verbs_server *vs, bool readonly, struct verbs_area out[2])
+static uint32_t areas(const struct verbs_server *vs, bool readonly,
+		      struct verbs_area out[VERBS_AREAS_MAX])
 {
 	(void)vs;
 	(void)readonly;
@@ -237,6 +238,7 @@ static void areas(const struct verbs_server *vs, bool readonly, struct verbs_are
 	out[1] = (struct verbs_area){
 		.off = META_ALIGN,
 		.bytes = sim.region.sb.region_bytes - META_ALIGN};
+	return 2;
 }
 
 static bool same_host(const struct verbs_peer *a, const struct verbs_peer *b)

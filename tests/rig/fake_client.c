@@ -25,7 +25,7 @@ void fake_client_open(struct fake_client *c, struct fake_region *r,
 		      const struct xport_fault_config *cfg, uint32_t prefix)
 {
 	struct xport_lane *lane =
-		xport_shm_open(r->base, r->sb.region_bytes, false);
+		xport_shm_open(r->base, r->sb.region_bytes + r->sb.heat_bytes, false);
 
 	fake_client_init(c, r, cfg ? xport_fault_open(lane, cfg) : lane,
 			 prefix);

@@ -51,7 +51,24 @@ void fake_region_init(struct fake_region *r, uint32_t depth,
 
 void fake_region_fini(struct fake_region *r)
 {
-	munmap(r->base - GUARD_BYTES, r->sb.region_bytes + 2 * GUARD_BYTES);
+	munmap(r->base - GUARD_BYTES,
+	       r->sb.region_bytes + r->sb.heat_bytes + 2 * GUARD_BYTES);
+}
+
+void fake_region_add_heat(struct fake_region *r)
+{
+	struct superblock sb = r->sb;
+	uint8_t *base;
+
+	sb.flags = REGION_CACHE;
+	sb.heat_bytes = 16 * HEAT_ALIGN;
+	superblock_seal(&sb);
+	base = map_guarded(sb.region_bytes + sb.heat_bytes);
+	memcpy(base, r->base, sb.region_bytes);
+	memcpy(base, &sb, sizeof(sb));
+	fake_region_fini(r);
+	r->base = base;
+	r->sb = sb;
 }
 
 uint64_t fake_region_subtable(struct fake_region *r, uint32_t depth)

@@ -22,6 +22,8 @@ struct fake_region {
 void fake_region_init(struct fake_region *r, uint32_t depth,
 		      uint64_t heap_pages, uint64_t grace_ns);
 void fake_region_fini(struct fake_region *r);
+/** Right after fake_region_init(): make it a cache's, with a heat area after the data. */
+void fake_region_add_heat(struct fake_region *r);
 
 /** A fresh subtable, all EMPTY; returns its entry word at `depth`. */
 uint64_t fake_region_subtable(struct fake_region *r, uint32_t depth);

@@ -293,7 +293,7 @@ struct xport_lane *far_lane(const struct far_lane *how)
 				  .port = far.port,
 				  .tuning = {.ack_timeout = VERBS_ACK_TIMEOUT},
 				  .deadline_ns = clock_now_ns() + LIMIT_NS};
-	struct verbs_area served[2], areas[2];
+	struct verbs_area served[VERBS_AREAS_MAX], areas[2];
 	unsigned i = far.n_lanes;
 	struct verbs_lane_params p = {
 		.areas = areas,
@@ -307,7 +307,7 @@ struct xport_lane *far_lane(const struct far_lane *how)
 	int err;
 
 	ck_assert_uint_lt(i, LANES_MAX);
-	xport_verbs->server_areas(far.server, p.readonly, served);
+	(void)xport_verbs->server_areas(far.server, p.readonly, served);
 	areas[0] = (struct verbs_area){.bytes = how->wrong_from ?
 							how->wrong_from :
 							far.bytes,
