@@ -80,7 +80,7 @@ static bool stats_store(struct client *c)
 	stat_u64(c, "bytes", s.item_bytes);
 	stat_u64(c, "curr_items", s.items);
 	stat_u64(c, "total_items", s.sets);
-	stat_u64(c, "evictions", 0);
+	stat_u64(c, "evictions", s.evictions);
 	stat_u64(c, "expired_unfetched", s.expired);
 	return true;
 }
@@ -99,7 +99,7 @@ static bool stats_settings(struct client *c)
 	stat_u64(c, "maxconns", atom_load_relaxed(&g->max_clients));
 	stat_u64(c, "num_threads", g->n_workers);
 	stat_u64(c, "item_size_max", s.max_value);
-	stat_text(c, "evictions", "off");
+	stat_text(c, "evictions", s.cache ? "on" : "off");
 	stat_text(c, "cas_enabled", "yes");
 	stat_text(c, "flush_enabled", "yes");
 	stat_text(c, "auth_enabled_ascii", g->clients ? "yes" : "no");

@@ -53,6 +53,12 @@ static void info_clients(struct info *i)
 		   atom_load_relaxed(&g->connected), atom_load_relaxed(&g->max_clients));
 }
 
+/* Redis' name for what the store does when it is full; none of them is S3-FIFO. */
+static const char *policy(const struct farkv_stats *s)
+{
+	return s->cache ? "allkeys-lfu" : "noeviction";
+}
+
 static void info_memory(struct info *i)
 {
 	char used[24], most[24];
@@ -62,8 +68,9 @@ static void info_memory(struct info *i)
 	buf_printf(i->out,
 		   "used_memory:%" PRIu64 "\r\nused_memory_human:%s\r\nused_memory_dataset:%" PRIu64
 		   "\r\nmaxmemory:%" PRIu64 "\r\nmaxmemory_human:%s\r\n"
-		   "maxmemory_policy:noeviction\r\nmem_fragmentation_ratio:1.00\r\n",
-		   i->stats.used_bytes, used, i->stats.item_bytes, i->stats.heap_bytes, most);
+		   "maxmemory_policy:%s\r\nmem_fragmentation_ratio:1.00\r\n",
+		   i->stats.used_bytes, used, i->stats.item_bytes, i->stats.heap_bytes, most,
+		   policy(&i->stats));
 }
 
 static void info_persistence(struct info *i)
@@ -81,11 +88,11 @@ static void info_stats(struct info *i)
 		   "total_connections_received:%" PRIu64 "\r\ntotal_commands_processed:%" PRIu64
 		   "\r\nrejected_connections:%" PRIu64 "\r\nkeyspace_hits:%" PRIu64
 		   "\r\nkeyspace_misses:%" PRIu64 "\r\nexpired_keys:%" PRIu64
-		   "\r\nevicted_keys:0\r\ntotal_net_input_bytes:%" PRIu64
+		   "\r\nevicted_keys:%" PRIu64 "\r\ntotal_net_input_bytes:%" PRIu64
 		   "\r\ntotal_net_output_bytes:%" PRIu64 "\r\ntotal_error_replies:%" PRIu64 "\r\n",
 		   atom_load_relaxed(&g->accepted), t->commands, atom_load_relaxed(&g->rejected),
-		   t->hits, t->gets - t->hits, i->stats.expired, t->bytes_in, t->bytes_out,
-		   t->errors);
+		   t->hits, t->gets - t->hits, i->stats.expired, i->stats.evictions, t->bytes_in,
+		   t->bytes_out, t->errors);
 }
 
 static void info_replication(struct info *i)
@@ -171,7 +178,16 @@ void resp_time(struct client *c, const struct args *a)
 
 /* ---- CONFIG -------------------------------------------------------------------------- */
 
-enum parameter { MAXCLIENTS, TIMEOUT, FIXED_TEXT, MAX_REQUEST, MAX_OUTPUT, MAX_MEMORY, THREADS };
+enum parameter {
+	MAXCLIENTS,
+	TIMEOUT,
+	FIXED_TEXT,
+	MAX_REQUEST,
+	MAX_OUTPUT,
+	MAX_MEMORY,
+	MEMORY_POLICY,
+	THREADS
+};
 
 static const struct {
 	const char *name;
@@ -184,7 +200,7 @@ static const struct {
 	{"io-threads", THREADS, NULL},
 	{"maxclients", MAXCLIENTS, NULL},
 	{"maxmemory", MAX_MEMORY, NULL},
-	{"maxmemory-policy", FIXED_TEXT, "noeviction"},
+	{"maxmemory-policy", MEMORY_POLICY, NULL},
 	{"max-output", MAX_OUTPUT, NULL},
 	{"proto-max-bulk-len", MAX_REQUEST, NULL},
 	{"save", FIXED_TEXT, ""},
@@ -216,6 +232,9 @@ static void value_text(struct client *c, unsigned k, char *text, size_t cap)
 	case MAX_MEMORY:
 		n = store_stats(c, &s) ? 0 : s.heap_bytes;
 		break;
+	case MEMORY_POLICY:
+		snprintf(text, cap, "%s", store_stats(c, &s) ? "noeviction" : policy(&s));
+		return;
 	case THREADS:
 		n = g->n_workers;
 		break;
@@ -251,8 +270,11 @@ static void config_get(struct client *c, const struct args *a)
 }
 
 /* NULL, or what is wrong. Changes nothing if `check`. */
-static const char *config_set_one(struct gate *g, struct slice name, struct slice value, bool check)
+static const char *config_set_one(struct client *c, struct slice name, struct slice value,
+				  bool check)
 {
+	struct gate *g = c->gate;
+	char now[32];
 	uint64_t n, most;
 	unsigned k = 0;
 
@@ -260,8 +282,11 @@ static const char *config_set_one(struct gate *g, struct slice name, struct slic
 		k++;
 	if (k == ARRAY_SIZE(parameters))
 		return "no such parameter";
-	if (parameters[k].what == FIXED_TEXT && slice_is(value, parameters[k].text))
-		return NULL;
+	if (parameters[k].what == FIXED_TEXT || parameters[k].what == MEMORY_POLICY) {
+		value_text(c, k, now, sizeof(now));
+		if (slice_is(value, now))
+			return NULL;
+	}
 	if (parameters[k].what != MAXCLIENTS && parameters[k].what != TIMEOUT)
 		return "can't set immutable config";
 	most = parameters[k].what == MAXCLIENTS ? g->cfg.max_clients : TIMEOUT_MAX;
@@ -282,7 +307,7 @@ static void config_set(struct client *c, const struct args *a)
 	for (unsigned check = 1; check < 2; check--)
 		for (size_t i = 2; i < a->n; i += 2) {
 			const char *wrong =
-				config_set_one(c->gate, a->v[i], a->v[i + 1], check != 0);
+				config_set_one(c, a->v[i], a->v[i + 1], check != 0);
 
 			if (wrong) {
 				reply_error(c,

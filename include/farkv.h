@@ -308,6 +308,15 @@ struct farkv_counters {
 	uint64_t cache_values; /**< of the hits: gets with a cached value, too */
 };
 
+#define FARKV_SIZES 25
+
+/** Values of one size that left the store without being deleted or overwritten. */
+struct farkv_size_stats {
+	uint64_t evictions;     /**< ever */
+	uint64_t expired;       /**< expired values freed by the server, ever */
+	uint64_t victim_age_ms; /**< as in struct farkv_stats */
+};
+
 /** Flags of struct farkv_client. */
 enum farkv_client_flags {
 	FARKV_CLIENT_RDMA = 1u << 0,     /**< by RDMA; else over shared memory */
@@ -416,6 +425,12 @@ struct farkv_stats {
 	uint64_t evicted_bytes;   /**< of their blocks */
 	uint64_t moves;           /**< values moved so that others of another size
 				       find room, ever */
+	uint64_t cache;           /**< 1: the server evicts */
+	uint64_t victim_age_ms;   /**< of the key that was evicted last: at least so
+				       long before, it was put or last seen in use */
+	/** The same by block size: sizes[i] is of blocks of 2^(i+6) bytes to less than twice as
+	    many. */
+	struct farkv_size_stats sizes[FARKV_SIZES];
 };
 
 /** Results of farkv_fsck(). */

@@ -15,8 +15,11 @@ def declarations(header: str) -> str:
     text = text[text.index("enum farkv_error"):]
     text = re.sub(r"#ifdef __cplusplus.*?#endif", "", text, flags=re.S)
     numbers = re.findall(r"^#define (FARKV_\w+) +[(\dU]", text, re.M)
+    # The lengths of arrays have to be known here; the compiler checks them.
+    lengths = re.findall(r"\[(FARKV_\w+)\]", text)
+    known = {name: re.search(r"#define %s (\d+)" % name, text).group(1) for name in lengths}
     text = re.sub(r"^#.*", "", text, flags=re.M).replace("FARKV_MUST_CHECK", "")
-    return text + "".join("\n#define %s ..." % name for name in numbers)
+    return text + "".join("\n#define %s %s" % (name, known.get(name, "...")) for name in numbers)
 
 
 def main() -> None:

@@ -66,8 +66,10 @@ static const struct {
 	ROW(hits, "  that found a value", COUNT),
 	ROW(misses, "  that found none", COUNT),
 	ROW(sets, "values stored", COUNT),
+	ROW(cache, "evicts when it is full (1: yes)", COUNT),
 	ROW(evictions, "values evicted", COUNT),
 	ROW(evicted_bytes, "  their blocks", BYTES),
+	ROW(victim_age_ms, "  the last one unused for at least", MS),
 	ROW(moves, "values moved to make room for other sizes", COUNT),
 	ROW(sessions, "sessions open", COUNT),
 	ROW(sessions_total, "sessions since the start", COUNT),
@@ -85,12 +87,36 @@ static uint64_t value_of(const struct farkv_stats *s, size_t row)
 	return output_field(s, rows[row].offset);
 }
 
+static bool size_empty(const struct farkv_size_stats *n)
+{
+	return !n->evictions && !n->expired;
+}
+
+static json_t *sizes_json(const struct farkv_stats *s)
+{
+	json_t *all = json_array();
+
+	for (unsigned i = 0; i < FARKV_SIZES; i++) {
+		const struct farkv_size_stats *n = &s->sizes[i];
+
+		if (!size_empty(n))
+			json_array_append_new(
+				all, json_pack("{sI sI sI sI}", "block_bytes",
+					       (json_int_t)64 << i, "evictions",
+					       (json_int_t)n->evictions, "expired",
+					       (json_int_t)n->expired, "victim_age_ms",
+					       (json_int_t)n->victim_age_ms));
+	}
+	return all;
+}
+
 static void print_json(const struct farkv_stats *s)
 {
 	json_t *o = json_object();
 
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++)
 		output_count(o, rows[i].name, value_of(s, i));
+	json_object_set_new(o, "sizes", sizes_json(s));
 	output_print(o);
 }
 
@@ -136,6 +162,24 @@ static void print_row(const char *title, uint64_t v, enum unit unit)
 	}
 }
 
+/* What left the store by itself, by the size of its blocks. */
+static void print_sizes(const struct farkv_stats *s)
+{
+	for (unsigned i = 0; i < FARKV_SIZES; i++) {
+		const struct farkv_size_stats *n = &s->sizes[i];
+		char from[24], line[48];
+
+		if (size_empty(n))
+			continue;
+		util_format_size(UINT64_C(64) << i, from, sizeof(from));
+		snprintf(line, sizeof(line), "blocks from %s on", from);
+		printf("%-38s%" PRIu64 " evicted, %" PRIu64 " expired; last one unused for %" PRIu64
+		       ".%" PRIu64 " s\n",
+		       line, n->evictions, n->expired, n->victim_age_ms / 1000,
+		       n->victim_age_ms % 1000 / 100);
+	}
+}
+
 static void print_text(const struct farkv_stats *s)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++)
@@ -144,6 +188,7 @@ static void print_text(const struct farkv_stats *s)
 	if (s->items >= 1000)
 		printf("%-38s%.1f bytes\n", "memory in use for each item",
 		       (double)s->used_bytes / (double)s->items);
+	print_sizes(s);
 }
 
 int cmd_stats(struct cli *cli, int argc, char **argv)

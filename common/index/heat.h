@@ -12,6 +12,7 @@
 #ifndef COMMON_INDEX_HEAT_H
 #define COMMON_INDEX_HEAT_H
 
+#include "common/base/atomic.h"
 #include "index_priv.h"
 
 /** The key of the slot at `off` was used. Nothing but over mapped memory. */

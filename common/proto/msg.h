@@ -20,6 +20,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include <farkv.h>
+
 #include "common/region/layout.h"
 
 #define MSG_MAGIC 0x4B46u
@@ -147,7 +149,10 @@ enum msg_stat {
 	MSG_STAT_GETS, MSG_STAT_HITS, MSG_STAT_MISSES, MSG_STAT_SETS,
 	MSG_STAT_EXPIRED, MSG_STAT_SAVES, MSG_STAT_SAVES_FAILED, MSG_STAT_SAVED_AT_MS,
 	MSG_STAT_EVICTIONS, MSG_STAT_EVICTED_BYTES, MSG_STAT_MOVES,
-	MSG_STAT_END /* one past the last */
+	MSG_STAT_CACHE, MSG_STAT_VICTIM_AGE_MS,
+	/* Three of each size: evictions, expired, victim_age_ms. */
+	MSG_STAT_SIZES,
+	MSG_STAT_END = MSG_STAT_SIZES + 3 * FARKV_SIZES /* one past the last */
 };
 
 /**
@@ -175,7 +180,7 @@ enum msg_fsck {
 	MSG_FSCK_EXPIRED,
 	MSG_FSCK_END /* one past the last */
 };
-#define MSG_STATS_MAX 64u
+#define MSG_STATS_MAX 160u
 
 /** Figures of CLASS, (id, value) pairs in the order of struct farkv_class; none: no such size. */
 enum msg_class {

@@ -256,6 +256,12 @@ static inline uint64_t class_bytes(uint32_t cls)
 	return CLASS_BYTES(cls);
 }
 
+/** Its row of farkv_stats.sizes: n where the block has 2^(n+6) bytes to less than twice as many. */
+static inline unsigned class_octave(uint32_t cls)
+{
+	return 57 - (unsigned)__builtin_clzll(class_bytes(cls));
+}
+
 /** The smallest class of at least `bytes`; CLASS_COUNT if none is large enough. */
 static inline uint32_t class_for(uint64_t bytes)
 {

@@ -411,15 +411,17 @@ class Store(MutableMapping[bytes, bytes]):
         check(lib.farkv_ping(h.kv, h.number))
         return float(h.number[0]) / 1e9
 
-    def _filled(self, kind: str, call: Any) -> Dict[str, int]:
+    def _filled(self, kind: str, call: Any) -> Dict[str, Any]:
         s = ffi.new("struct %s *" % kind)
         s.size = ffi.sizeof("struct %s" % kind)
         check(call(self._handles.get().kv, s))
         return {name: getattr(s, name) for name in dir(s) if name != "size"}
 
-    def stats(self) -> Dict[str, int]:
-        """The fields of struct farkv_stats."""
-        return self._filled("farkv_stats", lib.farkv_stats)
+    def stats(self) -> Dict[str, Any]:
+        """The fields of struct farkv_stats; "sizes" is a list of dictionaries."""
+        s = self._filled("farkv_stats", lib.farkv_stats)
+        s["sizes"] = [{name: getattr(n, name) for name in dir(n)} for n in s["sizes"]]
+        return s
 
     def servers(self) -> List[Dict[str, Union[str, int]]]:
         """Name, address, partitions and the map's epoch of each server of the store: one, without

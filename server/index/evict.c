@@ -7,16 +7,30 @@
 #include <string.h>
 
 #include "common/base/atomic.h"
+#include "common/base/clock.h"
+#include "common/base/util.h"
 #include "common/region/block.h"
 
 #include "rounds.h"
 
+/* More than rounds_age() can tell. */
+#define VISITS 16u
+
+struct book {
+	struct rounds rounds;
+	uint64_t visit_ns[VISITS]; /* a ring */
+	unsigned visits;
+};
+
 struct evict {
 	const struct region *r;
 	uint64_t first, pages;
-	struct rounds **books; /* by page of the data area; NULL: none */
-	struct rounds spare;   /* of a subtable without books */
+	struct book **books; /* by page of the data area; NULL: none */
+	struct book spare;   /* of a subtable without books */
 	struct rounds_key key[SUBTABLE_SLOTS];
+	uint8_t age[SUBTABLE_SLOTS]; /* in visits, of the subtable that is visited; ... */
+	const struct book *visited;  /* ... its book */
+	struct evict_count count[FARKV_SIZES + 1];
 	uint64_t random;
 	bool counted; /* the heat of the subtable that is rebuilt */
 };
@@ -51,7 +65,7 @@ void evict_free(struct evict *e)
 
 /* ---- books ------------------------------------------------------------------------ */
 
-static struct rounds **books(struct evict *e, uint64_t page)
+static struct book **books(struct evict *e, uint64_t page)
 {
 	return &e->books[page - e->first];
 }
@@ -63,22 +77,26 @@ static uint8_t *heat_of(const struct evict *e, uint64_t page, unsigned s)
 
 void evict_page_taken(struct evict *e, uint64_t page, uint64_t from)
 {
-	struct rounds *to = calloc(1, sizeof(*to)), *old = *books(e, from);
+	struct book *to = calloc(1, sizeof(*to)), *old = *books(e, from);
 
 	if (to && old) {
-		memcpy(to->ghost, old->ghost, sizeof(to->ghost));
-		to->ghosts = old->ghosts;
+		memcpy(to->rounds.ghost, old->rounds.ghost, sizeof(to->rounds.ghost));
+		to->rounds.ghosts = old->rounds.ghosts;
+		memcpy(to->visit_ns, old->visit_ns, sizeof(to->visit_ns));
+		to->visits = old->visits;
 	}
+	if (to && e->counted)
+		to->visit_ns[to->visits++ % VISITS] = clock_now_ns();
 	*books(e, page) = to;
 	memset(heat_of(e, page, 0), 0, SUBTABLE_SLOTS);
 }
 
 void evict_moved(struct evict *e, uint64_t from, unsigned s, uint64_t page, unsigned t)
 {
-	struct rounds *to = *books(e, page), *old = *books(e, from);
+	struct book *to = *books(e, page), *old = *books(e, from);
 
 	if (to && old)
-		to->state[t] = old->state[s];
+		to->rounds.state[t] = old->rounds.state[s];
 	if (!e->counted && atom_load_relaxed(heat_of(e, from, s)))
 		atom_store_relaxed(heat_of(e, page, t), 1);
 }
@@ -135,19 +153,51 @@ static uint32_t random32(struct evict *e)
 void evict_choose(struct evict *e, const struct evict_view *v, uint64_t want,
 		  bool drop[SUBTABLE_SLOTS])
 {
-	struct rounds *r = *books(e, v->page);
+	struct book *b = *books(e, v->page);
 	unsigned n;
 
 	memset(drop, 0, SUBTABLE_SLOTS * sizeof(*drop));
+	if (!b) {
+		b = &e->spare;
+		memset(b, 0, sizeof(*b));
+	}
+	for (unsigned s = 0; s < SUBTABLE_SLOTS; s++)
+		e->age[s] = (uint8_t)rounds_age(&b->rounds, s);
+	e->visited = b;
 	e->counted = want > 0;
 	if (!want)
 		return;
 	n = gather(e, v);
-	if (!r) {
-		r = &e->spare;
-		memset(r, 0, sizeof(*r));
-	}
-	rounds_visit(r, e->key, n, want, random32(e));
+	rounds_visit(&b->rounds, e->key, n, want, random32(e));
 	for (unsigned i = 0; i < n; i++)
 		drop[e->key[i].slot] = e->key[i].drop;
+}
+
+/* ---- what has left ----------------------------------------------------------------- */
+
+/* Time since the key's queue has had it, by the times of visits. */
+static uint64_t age_ms(const struct book *b, unsigned visits)
+{
+	visits = UTIL_MIN(visits, b->visits);
+	return visits ? (clock_now_ns() - b->visit_ns[(b->visits - visits) % VISITS]) / NS_PER_MS :
+			0;
+}
+
+void evict_left(struct evict *e, unsigned s, uint64_t word)
+{
+	uint64_t age = age_ms(e->visited, e->age[s]);
+	unsigned rows[] = {class_octave(slot_class(word)), EVICT_SUM};
+
+	for (unsigned i = 0; i < ARRAY_SIZE(rows); i++) {
+		struct evict_count *n = &e->count[rows[i]];
+
+		n->evictions++;
+		n->bytes += class_bytes(slot_class(word));
+		n->victim_age_ms = age;
+	}
+}
+
+const struct evict_count *evict_counts(const struct evict *e)
+{
+	return e->count;
 }

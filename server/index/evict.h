@@ -13,6 +13,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include <farkv.h>
+
 #include "server/memory/region.h"
 
 struct evict;
@@ -36,6 +38,18 @@ struct evict_view {
  */
 void evict_choose(struct evict *e, const struct evict_view *v, uint64_t want,
 		  bool drop[SUBTABLE_SLOTS]);
+
+/** After evict_choose(): the key in slot `s` of that subtable leaves, and its block. */
+void evict_left(struct evict *e, unsigned s, uint64_t word);
+
+/** What has left, by class_octave(); sum of all in the last one. */
+struct evict_count {
+	uint64_t evictions, bytes;
+	uint64_t victim_age_ms; /* of the last key: time since an earlier visit that found it
+				   here, not used since then; 0: none did */
+};
+#define EVICT_SUM FARKV_SIZES
+const struct evict_count *evict_counts(const struct evict *e);
 
 /** `page` becomes a subtable built from the one at `from`. Out of memory: its keys count as new. */
 void evict_page_taken(struct evict *e, uint64_t page, uint64_t from);

@@ -461,10 +461,10 @@ static bool move(struct migration *m, uint64_t *w, uint64_t hash)
 	return true;
 }
 
-static void evicted(struct migration *m, uint64_t w)
+static void evicted(struct migration *m, unsigned s, uint64_t w)
 {
 	m->result.evicted++;
-	m->result.evicted_bytes += class_bytes(slot_class(w));
+	evict_left(m->evict, s, w);
 }
 
 /* Take a key along, if it was not chosen to leave. False: the slot is damaged. */
@@ -491,7 +491,7 @@ static bool carry(struct migration *m, unsigned s, uint64_t w)
 			m->result.moved++;
 		} else if (evacuate_forced(m->slab)) {
 			m->dropped[s] = before;
-			evicted(m, before);
+			evicted(m, s, before);
 			return true;
 		}
 	}
@@ -559,7 +559,7 @@ static void build(struct migration *m)
 			m->dropped[s] = w;
 			res->dead += (w & SLOT_DEAD) != 0;
 			if (!(w & SLOT_DEAD))
-				evicted(m, w);
+				evicted(m, s, w);
 		} else {
 			res->damaged += !carry(m, s, w);
 		}

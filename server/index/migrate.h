@@ -54,8 +54,7 @@ struct migrate_result {
 	uint64_t page[2]; /* the fresh subtables; [1] is 0 after a compaction */
 	uint64_t page_hash[2];
 	uint32_t live, dead;
-	uint32_t evicted; /* keys, ... */
-	uint64_t evicted_bytes; /* ... and their blocks */
+	uint32_t evicted; /* keys */
 	uint32_t moved;   /* keys whose block was copied to another segment */
 	bool visit, evicting;
 	uint32_t damaged; /* slots dropped: their block was not what they name, or

@@ -47,7 +47,7 @@ struct reaper {
 	uint64_t first; /* offset of the subtable */
 	const uint64_t *slots;
 	unsigned at;    /* the next line */
-	uint32_t expired;
+	uint32_t expired, by_size[FARKV_SIZES];
 	struct xport_chain chain[GROUP_CHAINS];
 	unsigned n;     /* CAS in these chains */
 	bool posted;
@@ -94,6 +94,7 @@ void reaper_begin(struct reaper *p, uint64_t entry)
 	p->n = 0;
 	p->posted = false;
 	p->expired = 0;
+	memset(p->by_size, 0, sizeof(p->by_size));
 }
 
 uint32_t reaper_expired(const struct reaper *p)
@@ -266,6 +267,7 @@ struct reap_counts reaper_counts(const struct reaper *p)
 {
 	struct reap_counts n = {.expired = p->expired};
 
+	memcpy(n.by_size, p->by_size, sizeof(n.by_size));
 	for (unsigned s = 0; s < SUBTABLE_SLOTS; s++) {
 		uint64_t w = atom_load_relaxed(&p->slots[s]);
 
@@ -291,8 +293,12 @@ static enum reap_state group_done(struct reaper *p)
 		if (c->status)
 			state = REAP_LOST;
 		/* A CAS that lost met a client's write: it is no concern of ours. */
-		for (unsigned i = 0; i < c->n && !c->status; i++)
-			p->expired += c->wr[i].found == c->wr[i].expect;
+		for (unsigned i = 0; i < c->n && !c->status; i++) {
+			if (c->wr[i].found != c->wr[i].expect)
+				continue;
+			p->expired++;
+			p->by_size[class_octave(slot_class(c->wr[i].swap))]++;
+		}
 	}
 	p->n = 0;
 	p->posted = false;

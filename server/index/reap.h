@@ -17,6 +17,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include <farkv.h>
+
 #include "common/xport/xport.h"
 #include "server/memory/region.h"
 
@@ -26,6 +28,7 @@ struct reaper;
 struct reap_counts {
 	uint32_t live, dead; /* dead: those of `expired`, too */
 	uint32_t expired;    /* values that this reaper has removed */
+	uint32_t by_size[FARKV_SIZES]; /* of the expired, by class_octave() */
 	uint64_t dead_bytes; /* of the blocks of the dead */
 };
 

@@ -49,6 +49,12 @@ static inline uint16_t rounds_print(uint64_t hash)
 	return (uint16_t)(hash >> 30);
 }
 
+/** Visits that a key has been in its queue for, at most 15. */
+static inline unsigned rounds_age(const struct rounds *r, unsigned slot)
+{
+	return r->state[slot] & 15u;
+}
+
 /**
  * Visit a subtable of `n` keys, at most SUBTABLE_SLOTS: decide which of them leave until
  * `want` bytes or more are free. Expired keys leave in any case, and first. Sets `drop` of

@@ -34,7 +34,7 @@ struct expire {
 	uint64_t entry, hash; /* of the subtable that is visited; entry 0: none */
 	uint64_t walk_ns;     /* start of the walk; 0: none is on */
 	uint64_t budget_ns;   /* left until the next tick */
-	uint64_t expired;
+	uint64_t expired[FARKV_SIZES]; /* by class_octave() */
 	struct work work;
 };
 
@@ -132,7 +132,8 @@ static void visited(struct expire *e)
 	if (reaper_expired(e->reaper) > 0) {
 		struct reap_counts n = reaper_counts(e->reaper);
 
-		e->expired += n.expired;
+		for (unsigned i = 0; i < FARKV_SIZES; i++)
+			e->expired[i] += n.by_size[i];
 		if (n.dead >= n.live || n.dead_bytes >= COMPACT_BYTES)
 			grow_compact(e->c, e->entry, e->hash);
 	}
@@ -175,7 +176,7 @@ static bool on_work(void *arg, uint64_t until_ns)
 	return more && e->budget_ns > 0;
 }
 
-uint64_t expire_count(const struct control *c)
+const uint64_t *expire_counts(const struct control *c)
 {
 	return c->expire->expired;
 }

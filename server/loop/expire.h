@@ -26,7 +26,7 @@ extern const struct loop_module expire_module;
 /** Handle CLOCK_START; false: the session is gone. */
 bool expire_on_start(struct session *s, const struct msg *m);
 
-/** Values that the reaper has removed, ever. */
-uint64_t expire_count(const struct control *c);
+/** Values that the reaper has removed, ever, by class_octave(). */
+const uint64_t *expire_counts(const struct control *c);
 
 #endif

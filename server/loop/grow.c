@@ -434,8 +434,6 @@ static void finished(struct grow *g)
 		st->compactions++;
 	st->doublings += m->doubled;
 	st->damaged += m->damaged;
-	st->evictions += m->evicted;
-	st->evicted_bytes += m->evicted_bytes;
 	st->moves += m->moved;
 	st->ns_total += m->total_ns;
 	st->ns_max = UTIL_MAX(st->ns_max, m->total_ns);

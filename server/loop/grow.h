@@ -22,7 +22,6 @@ struct xport_lane;
 /** Totals since the start; times in ns. */
 struct grow_stats {
 	uint64_t splits, compactions, doublings;
-	uint64_t evictions, evicted_bytes; /* keys, and their blocks */
 	uint64_t moves;        /* blocks copied out of evacuated segments */
 	uint64_t damaged;      /* keys dropped: the slot named a block of another key */
 	uint64_t ns_total;     /* of all migrations */

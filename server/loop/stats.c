@@ -8,10 +8,12 @@
 
 #include "common/base/atomic.h"
 #include "common/base/clock.h"
+#include "server/index/evict.h"
 #include "server/memory/reserve.h"
 
 #include "barrier.h"
 #include "core.h"
+#include "evictor.h"
 #include "expire.h"
 #include "grow.h"
 #include "session.h"
@@ -160,13 +162,40 @@ static void add_snapshots(struct msg *m, const struct control *c)
 	add(m, MSG_STAT_SAVED_AT_MS, n.saved_at_ms);
 }
 
+/* Zeros are left out. */
+static void add_size(struct msg *m, unsigned row, unsigned field, uint64_t value)
+{
+	if (value)
+		add(m, (uint16_t)(MSG_STAT_SIZES + 3 * row + field), value);
+}
+
+static void add_expired(struct msg *m, const struct control *c)
+{
+	const uint64_t *n = expire_counts(c);
+	uint64_t sum = 0;
+
+	for (unsigned row = 0; row < FARKV_SIZES; row++) {
+		sum += n[row];
+		add_size(m, row, 1, n[row]);
+	}
+	add(m, MSG_STAT_EXPIRED, sum);
+}
+
 static void add_evictions(struct msg *m, const struct control *c)
 {
-	const struct grow_stats *g = grow_stats(c);
+	static const struct evict_count none[FARKV_SIZES + 1];
+	const struct evict *books = evictor_books(c);
+	const struct evict_count *n = books ? evict_counts(books) : none;
 
-	add(m, MSG_STAT_EVICTIONS, g->evictions);
-	add(m, MSG_STAT_EVICTED_BYTES, g->evicted_bytes);
-	add(m, MSG_STAT_MOVES, g->moves);
+	add(m, MSG_STAT_EVICTIONS, n[EVICT_SUM].evictions);
+	add(m, MSG_STAT_EVICTED_BYTES, n[EVICT_SUM].bytes);
+	add(m, MSG_STAT_MOVES, grow_stats(c)->moves);
+	add(m, MSG_STAT_CACHE, books != NULL);
+	add(m, MSG_STAT_VICTIM_AGE_MS, n[EVICT_SUM].victim_age_ms);
+	for (unsigned row = 0; row < FARKV_SIZES; row++) {
+		add_size(m, row, 0, n[row].evictions);
+		add_size(m, row, 2, n[row].victim_age_ms);
+	}
 }
 
 static void fill(struct control *c, struct msg *m)
@@ -196,7 +225,7 @@ static void fill(struct control *c, struct msg *m)
 	add(m, MSG_STAT_FREE_BYTES, slab_count(c->slab).bytes_free);
 	add(m, MSG_STAT_PAGES_REFUSED, reserve_refused(r->reserve));
 	add_hits(m, c);
-	add(m, MSG_STAT_EXPIRED, expire_count(c));
+	add_expired(m, c);
 	add_snapshots(m, c);
 	add_evictions(m, c);
 }

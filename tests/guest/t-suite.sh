@@ -25,7 +25,7 @@ passes() {
 }
 
 : "${SUITE:=test_xport test_verbs test_loopback test_farkv test_expiry test_gate test_update test_hits test_batch \
-	test_borrow test_cluster test_cluster_servers test_scan test_buffers test_buffers_extents test_raw test_limits test_structs \
+	test_evict test_borrow test_cluster test_cluster_servers test_scan test_buffers test_buffers_extents test_raw test_limits test_structs \
 	test_outage test_restart test_hammer}"
 for program in $SUITE; do
 	testcase "$program: by RDMA"

@@ -13,9 +13,9 @@
 
 struct gate_rig rig;
 
-void gate_rig_setup(void)
+static void setup(const char *when_full)
 {
-	static const char *const args[] = {"-m", "64m", "-I", "1m", NULL};
+	const char *const args[] = {"-m", "64m", "-I", "1m", "--when-full", when_full, NULL};
 	struct gate *g = &rig.gate;
 
 	memset(&rig, 0, sizeof(rig));
@@ -35,6 +35,16 @@ void gate_rig_setup(void)
 				     .user = "default", .resp = 2, .command = "NULL", .fd = -1};
 	rig.client.kv = e2e_open(rig.srv.path, 20000);
 	clients_enter(&rig.client);
+}
+
+void gate_rig_setup(void)
+{
+	setup("refuse");
+}
+
+void gate_rig_setup_cache(void)
+{
+	setup("evict");
 }
 
 void gate_rig_teardown(void)

@@ -21,6 +21,8 @@ extern struct gate_rig rig;
 
 /** A test case's fixture. */
 void gate_rig_setup(void);
+/** The same with a store that evicts. */
+void gate_rig_setup_cache(void);
 void gate_rig_teardown(void);
 
 /** A line of Redis's, without its end, is answered by `want` without the last line break. */

@@ -638,14 +638,61 @@ START_TEST(memcached_me_tells_of_a_value)
 }
 END_TEST
 
+/* The number after `name` in the answer. */
+static unsigned long number_after(const char *name)
+{
+	const char *at;
+
+	rig.out.p[rig.out.len - 1] = '\0'; /* the last line break */
+	at = strstr(rig.out.p, name);
+	ck_assert_msg(at, "no '%s' in '%s'", name, rig.out.p);
+	return strtoul(at + strlen(name), NULL, 10);
+}
+
+START_TEST(a_store_that_refuses_says_so)
+{
+	resp("CONFIG GET maxmemory-policy", "*2\r\n$16\r\nmaxmemory-policy\r\n$10\r\nnoeviction");
+	resp("CONFIG SET maxmemory-policy noeviction", "+OK");
+	resp_begins("CONFIG SET maxmemory-policy allkeys-lfu", "-ERR CONFIG SET failed");
+	resp_begins("INFO stats", "$");
+	ck_assert_uint_eq(number_after("evicted_keys:"), 0);
+}
+END_TEST
+
+START_TEST(a_store_that_evicts_says_so_and_counts)
+{
+	static char value[500000];
+	char key[16];
+
+	for (int i = 0; i < 400; i++) {
+		int n = snprintf(key, sizeof(key), "k%d", i);
+
+		OK(farkv_put(rig.client.kv, key, (size_t)n, value, sizeof(value)));
+	}
+	resp("CONFIG GET maxmemory-policy",
+	     "*2\r\n$16\r\nmaxmemory-policy\r\n$11\r\nallkeys-lfu");
+	resp("CONFIG SET maxmemory-policy allkeys-lfu", "+OK");
+	resp_begins("INFO stats", "$");
+	ck_assert_uint_ge(number_after("evicted_keys:"), 250);
+	rig.out.len = 0;
+	ck_assert_uint_gt(mc_step(&rig.client, "stats\r\n", 7), 0);
+	ck_assert_uint_ge(number_after("STAT evictions "), 250);
+}
+END_TEST
+
 static Suite *suite(void)
 {
+	TCase *cache = tcase_create("cache");
 	Suite *s = suite_create("gate");
 	TCase *t = tcase_create("commands");
 
 	real_server_require();
 	suite_add_tcase(s, t);
 	tcase_add_checked_fixture(t, gate_rig_setup, gate_rig_teardown);
+	suite_add_tcase(s, cache);
+	tcase_add_checked_fixture(cache, gate_rig_setup_cache, gate_rig_teardown);
+	tcase_add_test(cache, a_store_that_evicts_says_so_and_counts);
+	tcase_add_test(t, a_store_that_refuses_says_so);
 	tcase_add_test(t, values_are_set_and_got);
 	tcase_add_test(t, set_with_options_follows_redis);
 	tcase_add_test(t, parts_of_values_are_read_and_written);
