@@ -26,13 +26,18 @@ struct file_id {
 	ino_t ino;
 };
 
+struct region_files {
+	struct file_id meta, data;
+	struct file_id heat; /* zeros without a heat area */
+};
+
 struct mapping {
 	struct mapping *next;
 	uint8_t *base;
 	uint64_t users;
 	bool readonly;
 	bool inherited; /* by fork(): nothing is mapped in this process */
-	struct file_id meta, data;
+	struct region_files files;
 	struct superblock sb;
 };
 
@@ -272,13 +277,14 @@ static bool same_file(struct file_id a, struct file_id b)
 	return a.dev == b.dev && a.ino == b.ino;
 }
 
-static struct mapping *cache_find(const struct mapping_spec *s,
-				  struct file_id meta, struct file_id data)
+/* A server that adopts a region has the files of the one before, but a heat area of its own. */
+static struct mapping *cache_find(const struct mapping_spec *s, const struct region_files *f)
 {
 	struct mapping *m = cache;
 
-	while (m && (m->readonly != s->readonly || !same_file(m->meta, meta) ||
-		     !same_file(m->data, data) ||
+	while (m && (m->readonly != s->readonly || !same_file(m->files.meta, f->meta) ||
+		     !same_file(m->files.data, f->data) ||
+		     !same_file(m->files.heat, f->heat) ||
 		     m->sb.region_bytes != s->region_bytes ||
 		     m->sb.meta_bytes != s->meta_bytes ||
 		     m->sb.heat_bytes != s->heat_bytes ||
@@ -289,8 +295,8 @@ static struct mapping *cache_find(const struct mapping_spec *s,
 	return m;
 }
 
-static int cache_add(const struct mapping_spec *s, struct file_id meta,
-		     struct file_id data, struct mapping **map_out)
+static int cache_add(const struct mapping_spec *s, const struct region_files *f,
+		     struct mapping **map_out)
 {
 	struct mapping *m = calloc(1, sizeof(*m));
 	int err;
@@ -304,8 +310,7 @@ static int cache_add(const struct mapping_spec *s, struct file_id meta,
 	}
 	m->users = 1;
 	m->readonly = s->readonly;
-	m->meta = meta;
-	m->data = data;
+	m->files = *f;
 	m->next = cache;
 	cache = m;
 	*map_out = m;
@@ -314,30 +319,31 @@ static int cache_add(const struct mapping_spec *s, struct file_id meta,
 
 int mapping_get(const struct mapping_spec *spec, struct mapping **map_out)
 {
-	struct file_id meta, data, heat;
+	struct region_files f = {0};
 	struct mapping *m;
 	int err;
 
 	err = spec_check(spec);
 	if (!err)
 		err = fd_check(spec->meta_fd, spec->meta_bytes, "meta",
-			       spec->peer_may_kill, &meta);
+			       spec->peer_may_kill, &f.meta);
 	if (!err)
 		err = fd_check(spec->data_fd,
 			       spec->region_bytes - spec->meta_bytes, "data",
-			       spec->peer_may_kill, &data);
+			       spec->peer_may_kill, &f.data);
 	if (!err && spec->heat_bytes)
-		err = fd_check(spec->heat_fd, spec->heat_bytes, "heat", spec->peer_may_kill, &heat);
+		err = fd_check(spec->heat_fd, spec->heat_bytes, "heat", spec->peer_may_kill,
+			       &f.heat);
 	if (err)
 		return err;
 
 	pthread_mutex_lock(&cache_lock);
-	m = cache_find(spec, meta, data);
+	m = cache_find(spec, &f);
 	if (m) {
 		m->users++;
 		*map_out = m;
 	} else {
-		err = cache_add(spec, meta, data, map_out);
+		err = cache_add(spec, &f, map_out);
 	}
 	pthread_mutex_unlock(&cache_lock);
 	return err;

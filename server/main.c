@@ -40,7 +40,7 @@ static const struct opt opts[] = {
 	 .metavar = "PATH", .flags = OPT_PATH,
 	 .help = "Keep the store in PATH, PATH.data and PATH.sessions, on a tmpfs such as "
 		 "/dev/shm, and take over what a server before left there, however it ended. "
-		 "The sizes of the store found there count."},
+		 "The sizes and the --when-full of the store found there count."},
 	{.name = "verify", .type = OPT_BOOL, .offset = OFF(verify),
 	 .help = "With --memory-file: verify every value before serving."},
 	{.name = "replace", .type = OPT_BOOL, .offset = OFF(replace), .flags = OPT_NO_FILE,

@@ -171,6 +171,17 @@ static int uri_of(const char *path, char uri[URI_MAX])
 	return 0;
 }
 
+/* A region that was found keeps its mode. */
+static bool evicts(const struct serving *s)
+{
+	bool cache = s->region.sb.flags & REGION_CACHE;
+
+	if (cache != (s->cfg->when_full == WHEN_FULL_EVICT))
+		log_warn("when-full: the store of %s was made with %s, and keeps that",
+			 s->cfg->memory_file, cache ? "evict" : "refuse");
+	return cache;
+}
+
 /* ---- the stages ----------------------------------------------------------------- */
 
 static int check_cluster(struct serving *s)
@@ -392,7 +403,7 @@ static int open_control(struct serving *s)
 		.socket = s->plan.socket ? &s->socket : NULL,
 		.rdma = s->plan.rdma ? &rdma : NULL,
 		.keys = s->keys,
-		.evict = s->region.sb.flags & REGION_CACHE,
+		.evict = evicts(s),
 		/* Without RDMA the socket's clients are the only ones to authenticate. */
 		.keys_on_socket = cfg->keys_on_socket || !s->plan.rdma,
 		.map = s->map,

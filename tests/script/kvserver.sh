@@ -159,6 +159,13 @@ wait "$waits"
 says "ended by a signal; the kvserver of $file .pid $server. was asked to end"
 kill -CONT "$server"
 wait "$server" || fail "SIGTERM by --replace: exit status"
+# The next server keeps the mode, whatever it is told.
+rm "$dir/memo.ready"
+start_server memo --memory-file "$file" --when-full evict
+grep -q "when-full: the store of $file was made with refuse, and keeps that" "$dir/memo.log" ||
+	fail "no word of the mode"
+expect 0 kvcli -s "$dir/memo" stats && shows 'evicts when it is full [(]1: yes[)] +0'
+stop_server
 echo text >"$dir/text"
 refused 1 "memory-file: $dir/text is left as it is: .*not a farkv region" --memory-file "$dir/text"
 expect 0 cat "$dir/text" && prints 'text\n'

@@ -301,6 +301,58 @@ static void *write_all_the_time(void *arg)
 	return NULL;
 }
 
+/* Put keys that are new, and get 300 others in turn, which were put first. */
+static void read_while_putting(const char *kind, int n)
+{
+	static const char value[2000];
+	char key[24];
+
+	for (int i = 0; i < n; i++) {
+		int len = snprintf(key, sizeof(key), "%s %d", kind, i);
+		int err;
+
+		OK(farkv_put(kv, key, (size_t)len, value, sizeof(value)));
+		key_of(i % 300, key);
+		err = e2e_probe(kv, key);
+		ck_assert(err == 0 || err == FARKV_ENOTFOUND);
+	}
+}
+
+/*
+ * The next server evicts, too, though it is not told to, and sees what clients mark that knew
+ * the former one's heat area.
+ */
+START_TEST(store_that_evicts_does_so_with_the_next_server)
+{
+	static const char *evict[] = {"-m", "32m", "--memory-file", file, "--when-full", "evict",
+				      NULL};
+	struct farkv_stats s = {.size = sizeof(s)};
+	unsigned found = 0;
+	char key[24];
+
+	if (real_server_skips("eviction", "takes long by RDMA"))
+		return;
+	teardown();
+	real_server_init(&srv, evict);
+	kv = e2e_open(srv.path, LONG_MS);
+	put_all(kv, 300, "read");
+	read_while_putting("before", 20000);
+	server_dies();
+	real_server_start(&srv, args);
+	/* Whatever was marked before. */
+	put_all(kv, 300, "read");
+	read_while_putting("after", 60000);
+	OK(farkv_stats(kv, &s));
+	ck_assert_uint_eq(s.cache, 1);
+	ck_assert_uint_gt(s.evictions, 40000);
+	for (int i = 0; i < 300; i++) {
+		key_of(i, key);
+		found += farkv_exists(kv, key, strlen(key)) == 0;
+	}
+	ck_assert_uint_ge(found, 290);
+}
+END_TEST
+
 /* The next one asks this one to end, and waits for that. */
 static void server_is_replaced(void)
 {
@@ -370,6 +422,7 @@ static Suite *suite(void)
 	tcase_add_checked_fixture(t, setup, teardown);
 	tcase_add_test(t, server_killed_the_next_one_has_all_values);
 	tcase_add_loop_test(t, server_gone_clients_of_its_host_go_on, 0, 2);
+	tcase_add_test(t, store_that_evicts_does_so_with_the_next_server);
 	tcase_add_test(t, server_gone_a_put_that_needs_it_waits_for_the_next);
 	tcase_add_test(t, server_gone_calls_that_need_it_time_out);
 	tcase_add_test(t, handle_closed_while_there_is_no_server_memory_comes_back);
