@@ -15,17 +15,21 @@
 #include "common/base/atomic.h"
 #include "index_priv.h"
 
-/** The key of the slot at `off` was used. Nothing but over mapped memory. */
-static inline void heat_mark(const struct index *ix, uint64_t off)
+/* Out of line, so that it takes no registers from the fast paths of stores that refuse. */
+static __attribute__((noinline, unused)) void heat_set(const struct index *ix, uint64_t off)
 {
-	uint8_t *heat;
+	uint8_t *heat = &ix->heat[heat_at(off, ix->sb.heat_bytes)];
 
-	if (__builtin_expect(ix->heat == NULL, 1))
-		return;
-	heat = &ix->heat[heat_at(off, ix->sb.heat_bytes)];
 	/* A store only if needed, so that a hot key's line stays shared. */
 	if (!atom_load_relaxed(heat))
 		atom_store_relaxed(heat, 1);
+}
+
+/** The key of the slot at `off` was used. Nothing but over mapped memory. */
+static inline void heat_mark(const struct index *ix, uint64_t off)
+{
+	if (__builtin_expect(ix->heat != NULL, 0))
+		heat_set(ix, off);
 }
 
 /** heat_mark() of a slot of the mapped region. */
