@@ -503,10 +503,29 @@ static bool carry(struct migration *m, unsigned s, uint64_t w)
 	return to >= 0;
 }
 
+/* Bytes of the blocks of up to `longest` bytes whose keys are known. */
+static uint64_t known_bytes(const struct migration *m, uint64_t longest)
+{
+	uint64_t sum = 0;
+
+	for (unsigned s = 0; s < SUBTABLE_SLOTS; s++) {
+		uint64_t bytes = m->known[s] ? class_bytes(slot_class(m->dropped[s])) : 0;
+
+		sum += bytes <= longest ? bytes : 0;
+	}
+	return sum;
+}
+
+/* Bytes that leave: a share of those that there are. A block longer than that does not count, for
+ * all shorter ones would leave in its stead. */
+static uint64_t share(const struct migration *m)
+{
+	return known_bytes(m, known_bytes(m, UINT64_MAX) / EVICT_SHARE) / EVICT_SHARE + 1;
+}
+
 /* Choose the keys that do not come along, by the words that are frozen. */
 static void choose(struct migration *m)
 {
-	uint64_t bytes = 0;
 	struct evict_view v = {.page = entry_page(m->old_entry), .word = m->dropped,
 			       .hash = m->hash, .known = m->known};
 
@@ -515,9 +534,8 @@ static void choose(struct migration *m)
 
 		m->dropped[s] = w;
 		m->known[s] = m->known[s] && !(w & SLOT_DEAD) && word_leads_to_block(m, w);
-		bytes += m->known[s] ? class_bytes(slot_class(w)) : 0;
 	}
-	evict_choose(m->evict, &v, m->result.evicting ? bytes / EVICT_SHARE + 1 : 0, m->drop);
+	evict_choose(m->evict, &v, m->result.evicting ? share(m) : 0, m->drop);
 }
 
 /* From here on a later server finishes the publication (region_redo()). */

@@ -5,12 +5,14 @@
 
 #include <stdlib.h>
 
+#include "common/base/clock.h"
 #include "common/base/util.h"
 #include "server/index/evict.h"
 #include "server/memory/evacuate.h"
 
 #include "barrier.h"
 #include "core.h"
+#include "reclaim.h"
 
 /* Memory that is free or on its way back, as a share of all of it. */
 #define FREE_SHARE 40u
@@ -18,26 +20,32 @@
 #define PAGES_SHARE 64u
 /* ... which are this share of the memory. */
 #define PLACES_SHARE 16u
-/* A request that waits is told that there is no memory after so many evacuations. */
-#define ROUNDS_MAX 128u
 /* One grant, as a share of the memory. */
 #define GRANT_SHARE 512u
 #define GRANT_LEAST 2u
 
 /* One evacuation: visits move the blocks, a barrier frees them, another one frees the pages. */
-enum evacuation { EVACUATION_NONE, EVACUATION_VISITS, EVACUATION_BLOCKS, EVACUATION_PAGES };
+enum evictor_phase { EVACUATION_NONE, EVACUATION_VISITS, EVACUATION_BLOCKS, EVACUATION_PAGES };
+
+/* Nothing is known of what the next round of visits can free. */
+#define NEVER UINT64_MAX
 
 struct evictor {
 	struct evict *books;
 	struct region_walk walk; /* the next subtable to visit, ... */
 	struct region_walk next; /* ... and the one after it, if evictor_next() gave that out */
-	enum evacuation phase;
-	uint64_t began_at; /* where the walk was when the visits began, ... */
-	bool wrapped;      /* ... and whether it has started again since */
-	uint64_t barriers; /* that have to pass until the next phase, or the next attempt */
-	uint32_t run;      /* adjacent pages that a request waits for; 0: none since the last
-			      evacuation */
-	unsigned rounds;   /* evacuations since one of them got some */
+	enum evictor_phase phase;
+	uint64_t round_at;  /* where the walk was when this round of visits began, ... */
+	bool wrapped;       /* ... and whether it has started again since */
+	bool round_evicts;  /* all visits of the round have evicted what they could */
+	uint64_t evicted;   /* bytes, before the round */
+	uint64_t fruitless; /* requests of clients before a round that evicted nothing, or NEVER */
+	uint64_t barriers;  /* that have to pass until the next phase, or the next attempt */
+	bool places;        /* of this evacuation; without them its round evicts */
+	uint64_t stuck_ns;  /* when one for a request ended that has not emptied all; 0: handled */
+	uint32_t run;       /* adjacent pages that a request waits for; 0: none since the last
+			       evacuation */
+	uint8_t cls;        /* of its blocks */
 };
 
 struct evict *evictor_books(const struct control *c)
@@ -55,10 +63,21 @@ uint32_t evictor_grant_max(const struct control *c, uint8_t cls)
 
 /* ---- what is short ------------------------------------------------------------------ */
 
-/* A request waits that can still be helped. */
-static bool starving(const struct evictor *e)
+static uint64_t requests(const struct control *c)
 {
-	return e->run && e->rounds <= ROUNDS_MAX;
+	return c->counts.grants + c->counts.hints;
+}
+
+/* A round of visits found nothing to evict, and no client has asked for anything since then. */
+static bool fruitless(const struct control *c)
+{
+	return c->evictor->fruitless == requests(c);
+}
+
+/* A request waits that can be helped. */
+static bool starving(const struct control *c)
+{
+	return c->evictor->run && !fruitless(c);
 }
 
 /* Pages that are free or come back by themselves. */
@@ -76,19 +95,21 @@ static bool pages_short(const struct control *c)
 static bool memory_short(const struct control *c)
 {
 	struct slab_counts n = slab_count(c->slab);
-	uint64_t run = starving(c->evictor) ? c->evictor->run : 0;
+	uint64_t run = starving(c) ? c->evictor->run : 0;
 	uint64_t wanted = UTIL_MAX(heap_total(c->region->heap) / FREE_SHARE, run);
 
-	return n.bytes_free + n.bytes_deferred + n.bytes_exhausted +
+	return n.bytes_free - n.bytes_stuck + n.bytes_deferred + n.bytes_exhausted +
 		       pages_free(c) * PAGE_BYTES < wanted * PAGE_BYTES;
 }
 
 void evictor_starve(struct control *c, uint8_t cls)
 {
-	struct evictor *e = c->evictor;
+	uint32_t run = slab_run(c->slab, cls);
 
-	if (e)
-		e->run = UTIL_MAX(e->run, slab_run(c->slab, cls));
+	if (c->evictor && run > c->evictor->run) {
+		c->evictor->run = run;
+		c->evictor->cls = cls;
+	}
 }
 
 bool evictor_has_ended(const struct control *c)
@@ -99,35 +120,68 @@ bool evictor_has_ended(const struct control *c)
 void evictor_sated(struct control *c)
 {
 	if (c->evictor)
-		c->evictor->run = c->evictor->rounds = 0;
+		c->evictor->run = 0;
+}
+
+/* ---- rounds of visits ------------------------------------------------------------------ */
+
+/* Bytes evicted since the round began. */
+static uint64_t evicted(const struct evictor *e)
+{
+	return evict_counts(e->books)[EVICT_SUM].bytes - e->evicted;
+}
+
+static void round_begin(struct evictor *e)
+{
+	if (e->walk.over)
+		e->walk = (struct region_walk){0};
+	e->round_at = e->walk.hash;
+	e->wrapped = false;
+	e->round_evicts = true;
+	e->evicted = evict_counts(e->books)[EVICT_SUM].bytes;
+}
+
+/* All subtables have been visited since the round began, or it has evicted what is waited for. */
+static bool round_is_over(struct evictor *e)
+{
+	if (e->phase == EVACUATION_VISITS && !e->places &&
+	    evicted(e) >= e->run * (uint64_t)PAGE_BYTES)
+		return true;
+	if (e->walk.over) {
+		e->walk = (struct region_walk){0};
+		e->wrapped = true;
+	}
+	return e->wrapped && e->walk.hash >= e->round_at;
 }
 
 /* ---- evacuation ---------------------------------------------------------------------- */
 
-/* Choose places, if pages are short. */
+/* Choose places, if pages are short, or a request waits. Then a round begins. */
 static void evacuation_begin(struct control *c)
 {
 	struct evictor *e = c->evictor;
+	struct evacuation want = {
+		/* Visits need pages to empty a longer place. */
+		.run = pages_short(c) ? 1 : e->run,
+		.pages = heap_total(c->region->heap) / PLACES_SHARE,
+		.force = starving(c),
+		.cls = e->run ? e->cls : CLASS_COUNT,
+	};
 
-	if (e->phase != EVACUATION_NONE || (!pages_short(c) && !starving(e)) ||
-	    (!starving(e) && c->barrier->passed < e->barriers))
+	if (e->phase != EVACUATION_NONE || (!pages_short(c) && !want.force) ||
+	    (!want.force && c->barrier->passed < e->barriers))
 		return;
-	/* Visits need pages to empty a longer place. */
-	if (evacuate_begin(c->slab, pages_short(c) ? 1 : e->run,
-			   heap_total(c->region->heap) / PLACES_SHARE, starving(e)) == 0) {
+	e->places = evacuate_begin(c->slab, &want) > 0;
+	if (!e->places && !want.force) {
 		e->barriers = c->barrier->passed + 1;
 		return;
 	}
 	e->phase = EVACUATION_VISITS;
-	if (e->walk.over)
-		e->walk = (struct region_walk){0};
-	e->began_at = e->walk.hash;
-	e->wrapped = false;
-	e->rounds += e->run != 0;
+	round_begin(e);
 }
 
 /* Go on to a phase that ends when a barrier has passed that begins now or later. */
-static void await_barrier(struct control *c, enum evacuation phase)
+static void await_barrier(struct control *c, enum evictor_phase phase)
 {
 	c->evictor->phase = phase;
 	c->evictor->barriers = c->barrier->passed + 1 + c->barrier->on;
@@ -152,6 +206,10 @@ static void evacuation_go_on(struct control *c)
 
 	if (e->phase == EVACUATION_BLOCKS && barrier_over(c)) {
 		(void)evacuate_end(c->slab);
+		if (evacuate_stuck(c->slab) && e->run) {
+			e->stuck_ns = clock_now_ns();
+			core_tick_soon(c);
+		}
 		await_barrier(c, EVACUATION_PAGES);
 	}
 	if (e->phase == EVACUATION_PAGES && barrier_over(c)) {
@@ -165,23 +223,36 @@ static void evacuation_go_on(struct control *c)
 
 void evictor_give_up(struct control *c)
 {
-	if (!c->evictor || c->evictor->phase == EVACUATION_NONE)
+	struct evictor *e = c->evictor;
+
+	if (!e)
 		return;
+	/* An evacuation holds pages. */
+	if (e->phase == EVACUATION_NONE) {
+		e->fruitless = requests(c);
+		return;
+	}
 	(void)evacuate_end(c->slab);
 	heap_release(c->region->heap);
-	c->evictor->phase = EVACUATION_NONE;
-	/* It has shown nothing. */
-	c->evictor->rounds -= c->evictor->rounds > 0;
+	e->phase = EVACUATION_NONE;
 }
 
 /* ---- visits -------------------------------------------------------------------------- */
 
-/* Visits are needed. */
-static bool visits(const struct control *c)
+/* Visits are to leave out the coldest keys. */
+static bool evicts(const struct control *c)
 {
 	const struct evictor *e = c->evictor;
 
-	return memory_short(c) || (starving(e) && e->phase == EVACUATION_VISITS);
+	return memory_short(c) ||
+	       (starving(c) && e->phase == EVACUATION_VISITS && !e->places);
+}
+
+/* Visits are needed. */
+static bool visits(const struct control *c)
+{
+	return !fruitless(c) &&
+	       (memory_short(c) || (starving(c) && c->evictor->phase == EVACUATION_VISITS));
 }
 
 bool evictor_short(struct control *c)
@@ -194,7 +265,18 @@ bool evictor_short(struct control *c)
 
 bool evictor_waits(struct control *c)
 {
-	return evictor_short(c) || (c->evictor && starving(c->evictor));
+	return evictor_short(c) || (c->evictor && starving(c));
+}
+
+static void round_end(struct control *c)
+{
+	struct evictor *e = c->evictor;
+
+	if (e->round_evicts && evicted(e) == 0)
+		e->fruitless = requests(c);
+	if (e->phase == EVACUATION_VISITS)
+		await_barrier(c, EVACUATION_BLOCKS);
+	round_begin(e);
 }
 
 bool evictor_next(struct control *c, uint64_t *hash_out, bool *evicting_out)
@@ -204,13 +286,12 @@ bool evictor_next(struct control *c, uint64_t *hash_out, bool *evicting_out)
 
 	if (!evictor_short(c))
 		return false;
-	if (e->walk.over) {
-		e->walk = (struct region_walk){0};
-		e->wrapped = true;
-	}
-	if (e->phase == EVACUATION_VISITS && e->wrapped && e->walk.hash >= e->began_at)
-		await_barrier(c, EVACUATION_BLOCKS);
-	*evicting_out = memory_short(c);
+	if (round_is_over(e))
+		round_end(c);
+	if (!visits(c))
+		return false;
+	*evicting_out = evicts(c);
+	e->round_evicts = e->round_evicts && *evicting_out;
 	e->next = e->walk;
 	return region_walk_next(c->region, &e->next, &entry, hash_out);
 }
@@ -226,6 +307,18 @@ static void memory_freed(struct control *c)
 		evacuation_go_on(c);
 }
 
+/* What clients hold and do not use, those that wait too, has kept segments from being emptied. */
+static bool tick(struct control *c)
+{
+	uint64_t since = c->evictor ? c->evictor->stuck_ns : 0;
+
+	if (!since)
+		return false;
+	c->evictor->stuck_ns = 0;
+	(void)reclaim_ask(c, NULL, since);
+	return false;
+}
+
 /* ---- life ------------------------------------------------------------------------- */
 
 static bool init(struct control *c)
@@ -237,6 +330,7 @@ static bool init(struct control *c)
 	e = c->evictor = calloc(1, sizeof(*e));
 	if (!e)
 		return false;
+	e->fruitless = NEVER;
 	slab_keep_no_reserve(c->slab);
 	e->books = evict_new(c->region);
 	return e->books != NULL;
@@ -257,4 +351,5 @@ const struct loop_module evictor_module = {
 	.init = init,
 	.fini = fini,
 	.memory_freed = memory_freed,
+	.tick = tick,
 };

@@ -9,7 +9,9 @@
  * Rule 2. While less than 1/64 of the pages are free, or a request waits for more adjacent ones
  * than there are, places are chosen (memory/evacuate.h), and the next round of visits moves their
  * blocks elsewhere. So memory follows the sizes that are written. A round for a request moves
- * blocks though no key has to leave.
+ * blocks though no key has to leave; if no place can be emptied it evicts.
+ *
+ * Rule 3. A request waits until it gets some, or until a whole round of visits has evicted nothing.
  *
  * Control thread only.
  */
@@ -23,6 +25,7 @@ struct control;
 struct evict;
 struct loop_module;
 
+/** Its tick asks sessions for what they hold and do not use, if that pins segments (RECLAIM). */
 extern const struct loop_module evictor_module;
 
 /** For migrations; NULL in a store that refuses. */
@@ -43,7 +46,8 @@ void evictor_sated(struct control *c);
 /** True while visits are needed. */
 bool evictor_short(struct control *c);
 
-/** True while visits, or the barriers after them, may free memory for a request that waits. */
+/** True while visits, or the barriers after them, may free memory for a request that waits: until
+ * a round has evicted nothing. */
 bool evictor_waits(struct control *c);
 
 /**

@@ -109,9 +109,6 @@ static bool eviction_goes_on(struct control *c, const struct deferred *d)
 	if (!c->evictor || slab_count_class(c->slab, d->cls).deferred > 0)
 		return false;
 	evictor_starve(c, d->cls);
-	/* What others hold and do not use keeps a run of pages from being emptied. */
-	if (slab_run(c->slab, d->cls) > 1)
-		(void)reclaim_ask(c, d->session, d->began_ns);
 	return !barrier_stuck(c) && (grow_evict(c) || evictor_has_ended(c));
 }
 

@@ -250,6 +250,8 @@ static void await_pages(struct grow *g)
 	if (!g->short_ns || now - g->asked_ns > PAGES_ASKED_NS)
 		g->short_ns = now;
 	g->asked_ns = now;
+	if (evictor_waits(c))
+		return;
 	if (now - g->short_ns <= PAGES_WAIT_NS &&
 	    (pages_coming(g) ||
 	     (!barrier_stuck(c) && (slab_count(c->slab).deferred > 0 ||
@@ -276,8 +278,9 @@ static enum migrate_begin begin(struct grow *g, uint64_t hash,
 	struct heap *heap = g->c->region->heap;
 	enum migrate_begin b = MIGRATE_NO_PAGE;
 
-	/* The last pages are reserved for compaction. */
-	if (kind == MIGRATE_COMPACT || heap_left(heap) >= 2)
+	/* The last pages are reserved for compaction, and for visits. */
+	if (kind == MIGRATE_COMPACT ||
+	    (evictor_books(g->c) ? slab_room(g->c->slab) > 0 : heap_left(heap) >= 2))
 		b = migration_begin(g->migration, hash, kind);
 	if (b == MIGRATE_BEGUN)
 		begun(g, hash);

@@ -9,12 +9,9 @@
 
 #include "slab_priv.h"
 
-/* Places looked at for each one that is chosen, and the most of them. */
-#define LOOKS 16u
+/* Places found for each one that is chosen, and the most of them. */
+#define PLACES_FOUND 16u
 #define PLACES_MAX 4096u
-/* So many evacuations choose others than a segment that one has not emptied: clients hold blocks
- * of it. */
-#define STUCK 16u
 /* Share of the pages that are emptied though their blocks fit nowhere else. */
 #define FORCED_SHARE 4u
 
@@ -89,23 +86,32 @@ static uint64_t segment_cost(const struct segment *g)
 	return (g->blocks - g->n_free) * class_bytes(g->cls);
 }
 
-/* False if there is nothing to empty, or if the visits would lack the pages to be held. */
-static bool place_at(const struct slab *s, uint64_t page, uint64_t run, struct place *p)
+/* False if it must not be emptied, or if there is nothing to empty. */
+static bool place_at(const struct slab *s, const struct evacuation *e, uint64_t page,
+		     struct place *p)
 {
-	uint64_t pages = 0, at = page;
+	uint64_t pages = 0, at = page, end = page + e->run, others = e->run;
 	uint32_t seg;
 
 	*p = (struct place){.page = page};
-	while ((seg = next_segment(s, &at, page + run))) {
-		p->cost += segment_cost(&s->segments[seg]);
-		pages += s->segments[seg].pages;
-		/* A segment of several pages is one place of one page, its first. */
-		if (run == 1 && (s->segments[seg].page != page ||
-				 s->segments[seg].stuck_until > s->evacuations))
+	while ((seg = next_segment(s, &at, end))) {
+		const struct segment *g = &s->segments[seg];
+
+		if (g->stuck || g->evacuating)
 			return false;
+		/* A segment of several pages is one place of one page, its first. */
+		if (e->run == 1 && (g->page != page || g->cls == e->cls))
+			return false;
+		/* It is what the request needs; one that lies across places is made anew. */
+		if (g->cls == e->cls && g->page == page && g->pages == e->run)
+			return false;
+		p->cost += segment_cost(g);
+		pages += g->pages;
+		others -= UTIL_MIN(at, end) - UTIL_MAX(g->page, page);
 	}
-	p->cost /= UTIL_MAX(run == 1 ? pages : run, UINT64_C(1));
-	return pages > 0 && (run == 1 || heap_free_in(s->heap, page, run) * 2 <= heap_left(s->heap));
+	p->cost /= UTIL_MAX(e->run == 1 ? pages : e->run, UINT64_C(1));
+	/* Visits need pages elsewhere, also for the subtables that they move out of the place. */
+	return pages > 0 && (e->run == 1 || others * 2 <= heap_left(s->heap));
 }
 
 static int by_cost(const void *a, const void *b)
@@ -115,17 +121,19 @@ static int by_cost(const void *a, const void *b)
 	return p->cost < q->cost ? -1 : p->cost > q->cost;
 }
 
-/* The next places, the cheapest first; `n`: at most. Returns their number. */
-static size_t look(struct slab *s, uint64_t run, size_t n, struct place *place)
+/* The next `n` places or less, the cheapest first. Returns their number. */
+static size_t look(struct slab *s, const struct evacuation *e, size_t n, struct place *place)
 {
-	uint64_t total = heap_total(s->heap), looks = UTIL_MIN((uint64_t)n, total / run);
+	uint64_t total = heap_total(s->heap);
 	size_t found = 0;
 
-	for (uint64_t i = 0; i < looks; i++) {
-		if (s->place < s->first || s->place + run > s->first + total)
+	/* heap_align(): runs lie at multiples of their length. */
+	s->place -= (s->place - s->first) % e->run;
+	for (uint64_t i = 0; found < n && i < total / e->run; i++) {
+		if (s->place < s->first || s->place + e->run > s->first + total)
 			s->place = s->first;
-		found += place_at(s, s->place, run, &place[found]);
-		s->place += run;
+		found += place_at(s, e, s->place, &place[found]);
+		s->place += e->run;
 	}
 	qsort(place, found, sizeof(*place), by_cost);
 	return found;
@@ -140,8 +148,6 @@ static uint64_t leave(struct slab *s, uint64_t page, uint64_t run)
 	while ((at = next_segment(s, &page, end))) {
 		struct segment *g = &s->segments[at];
 
-		if (g->evacuating)
-			continue;
 		g->evacuating = true;
 		slab_relist(s, at);
 		s->class[g->cls].shut += g->n_free;
@@ -153,11 +159,14 @@ static uint64_t leave(struct slab *s, uint64_t page, uint64_t run)
 }
 
 /* Blocks of each class that can move into the free ones of other segments; half of these stay for
- * grants. */
+ * grants. Long ones cannot move. */
 static void room_count(const struct slab *s, int64_t room[CLASS_COUNT])
 {
 	for (uint32_t cls = 0; cls < CLASS_COUNT; cls++)
-		room[cls] = (int64_t)(s->class[cls].blocks[BLOCK_FREE] - s->class[cls].shut) / 2;
+		room[cls] = class_bytes(cls) > EVACUATE_MOVE_BYTES ?
+				    0 :
+				    (int64_t)(s->class[cls].blocks[BLOCK_FREE] -
+					      s->class[cls].shut) / 2;
 }
 
 /* True if the blocks of the segment that starts at the page can move; they take up the room. */
@@ -173,24 +182,33 @@ static bool fits(const struct slab *s, uint64_t page, int64_t room[CLASS_COUNT])
 }
 
 /* Choose of the places, the cheapest first; `room` NULL: whether their blocks fit or not. */
-static uint64_t choose(struct slab *s, uint64_t run, uint64_t pages, const struct place *place,
-		       int64_t *room)
+static uint64_t choose(struct slab *s, const struct evacuation *e, uint64_t pages,
+		       const struct place *place, int64_t *room)
 {
 	uint64_t chosen = 0;
+	struct place p;
 
-	for (; place->page && (chosen == 0 || chosen + run <= pages); place++) {
-		if (room && !fits(s, place->page, room))
+	for (; place->page && (chosen == 0 || chosen + e->run <= pages); place++) {
+		/* It may touch a segment of one that was chosen. */
+		if (!place_at(s, e, place->page, &p) || (room && !fits(s, p.page, room)))
 			continue;
-		chosen += leave(s, place->page, run);
-		if (run > 1)
-			heap_hold(s->heap, place->page, run);
+		chosen += leave(s, p.page, e->run);
+		if (e->run > 1)
+			heap_hold(s->heap, p.page, e->run);
 	}
 	return chosen;
 }
 
-uint64_t evacuate_begin(struct slab *s, uint64_t run, uint64_t pages, bool force)
+/* Look at all places again the next time. */
+static void unstick(struct slab *s)
 {
-	size_t n = (size_t)UTIL_MIN(UTIL_MAX(pages / run, UINT64_C(1)) * LOOKS,
+	for (uint32_t at = 1; s->stuck && at < s->n_segments; at++)
+		slab_unstick(s, at);
+}
+
+uint64_t evacuate_begin(struct slab *s, const struct evacuation *e)
+{
+	size_t n = (size_t)UTIL_MIN(UTIL_MAX(e->pages / e->run, UINT64_C(1)) * PLACES_FOUND,
 				    (uint64_t)PLACES_MAX);
 	struct place *place = malloc((n + 1) * sizeof(*place));
 	int64_t room[CLASS_COUNT];
@@ -198,15 +216,17 @@ uint64_t evacuate_begin(struct slab *s, uint64_t run, uint64_t pages, bool force
 
 	if (!place)
 		return 0;
-	s->evacuations++;
-	n = look(s, run, n, place);
+	n = look(s, e, n, place);
 	place[n].page = 0;
 	room_count(s, room);
-	if (run == 1)
-		chosen = choose(s, 1, pages, place, room);
-	s->forced = chosen == 0 && force;
+	if (e->run == 1)
+		chosen = choose(s, e, e->pages, place, room);
+	s->forced = chosen == 0 && e->force;
 	if (s->forced)
-		chosen = choose(s, run, run == 1 ? pages / FORCED_SHARE : pages, place, NULL);
+		chosen = choose(s, e, e->run == 1 ? e->pages / FORCED_SHARE : e->pages, place,
+				NULL);
+	if (s->forced && chosen == 0)
+		unstick(s);
 	free(place);
 	return chosen;
 }
@@ -238,9 +258,16 @@ uint64_t evacuate_end(struct slab *s)
 			pages += g->pages;
 			slab_segment_retire(s, at);
 		} else {
-			g->stuck_until = s->evacuations + STUCK;
+			g->stuck = true;
+			s->stuck++;
+			s->stuck_bytes += g->n_free * class_bytes(g->cls);
 			slab_relist(s, at);
 		}
 	}
 	return pages;
+}
+
+bool evacuate_stuck(const struct slab *s)
+{
+	return s->stuck > 0;
 }

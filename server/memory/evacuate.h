@@ -30,18 +30,33 @@ uint64_t slab_empty(const struct slab *s);
 /** Blocks of up to this size are moved; longer ones have to be left out of the index. */
 #define EVACUATE_MOVE_BYTES 65536u
 
+/** What is wanted of an evacuation. */
+struct evacuation {
+	uint64_t run;   /* adjacent pages */
+	uint64_t pages; /* about so many in all, and one place at least */
+	bool force;     /* a request waits: values may be left out, ... */
+	uint8_t cls;    /* ... but not to make what it has: segments of its class, unless they lie
+			   across places of a longer run; CLASS_COUNT: none waits */
+};
+
 /**
- * Choose places of `run` pages, about `pages` of them in all and one place at least: of the next
- * places after the last choice, those with the fewest bytes to move for a page.
+ * Choose places: of the next ones after the last choice, some times as many as are needed, those
+ * with the fewest bytes to move for a page.
  *
  * Of single pages those are chosen whose blocks fit into free blocks of other segments; if there
  * are none and `force` is set, a quarter of `pages`, whose values will be left out. A longer run
  * needs `force`. The heap holds all pages of its place, and most of the free pages lie elsewhere:
  * the index needs some to move anything.
  *
- * Returns the pages of the segments chosen. Time: 16 times the places, or all of them.
+ * A segment that an evacuation has not emptied is stuck: clients hold blocks of it. It is not
+ * chosen until a block of it has come back, or until `force` has found no other place.
+ *
+ * Returns the pages of the segments chosen. Time: a look at each page.
  */
-uint64_t evacuate_begin(struct slab *s, uint64_t run, uint64_t pages, bool force);
+uint64_t evacuate_begin(struct slab *s, const struct evacuation *e);
+
+/** True if some segments are stuck. */
+bool evacuate_stuck(const struct slab *s);
 
 /** True if the block at `off` is in a place that was chosen. */
 bool evacuate_leaves(const struct slab *s, uint64_t off);

@@ -44,6 +44,7 @@ struct heap {
 	heap_back *back; /* NULL: none */
 	void *back_arg;
 	uint64_t backed_low, backed_high; /* like low and high, for pages that `back` has taken */
+	bool align;      /* heap_align() */
 	uint64_t no_run; /* no run of this many pages is free; 0 unknown */
 	uint8_t *taken;  /* state per page; calloc touches none of it */
 	uint32_t *map;   /* the region's page map; NULL: none */
@@ -273,17 +274,24 @@ static bool back_high(struct heap *h, uint64_t at)
  * The largest power of two that divides n, up to 16. Runs at multiples of it join with their
  * neighbours again when they become free.
  */
-static uint64_t alignment(uint64_t n)
+static uint64_t alignment(const struct heap *h, uint64_t n)
 {
 	uint64_t align = n & -n;
 
+	if (h->align)
+		return n;
 	return align < RUN_ALIGN_MAX ? align : RUN_ALIGN_MAX;
+}
+
+void heap_align(struct heap *h)
+{
+	h->align = true;
 }
 
 /* The lowest run of n free pages, or an aligned one a little higher. */
 static uint64_t find_run(const struct heap *h, uint64_t n)
 {
-	uint64_t run = 0, lowest = NO_RUN, align = alignment(n);
+	uint64_t run = 0, lowest = NO_RUN, align = alignment(h, n);
 
 	for (uint64_t i = h->lowest; i < h->end; i++) {
 		uint64_t at = i + 1 - n;
@@ -370,15 +378,6 @@ void heap_give(struct heap *h, uint64_t page, uint64_t n)
 		h->lowest = at;
 	if (at + n > h->end)
 		h->end = at + n;
-}
-
-uint64_t heap_free_in(const struct heap *h, uint64_t page, uint64_t n)
-{
-	uint64_t at = page - h->first, free = 0;
-
-	for (uint64_t i = at; i < at + n; i++)
-		free += is_free(h, i);
-	return free;
 }
 
 void heap_hold(struct heap *h, uint64_t page, uint64_t n)

@@ -75,6 +75,10 @@ void heap_watch(struct heap *h, void (*spread)(void *arg, uint64_t low, uint64_t
  */
 uint64_t heap_take(struct heap *h, uint64_t n);
 
+/** Prefer runs at multiples of their own length, from the first page on: then they are emptied and
+ * taken whole (evacuate.h). */
+void heap_align(struct heap *h);
+
 /**
  * Take one page for the index, the highest free one, also from the reserve. Index pages stay
  * while values come and go; among values they would leave gaps too short for large values.
@@ -90,9 +94,6 @@ void heap_give(struct heap *h, uint64_t page, uint64_t n);
  * has passed that began after the call (I5). They count as used until then. Cannot fail.
  */
 void heap_retire(struct heap *h, uint64_t page, uint64_t n);
-
-/** How many of the pages page..page+n are free. */
-uint64_t heap_free_in(const struct heap *h, uint64_t page, uint64_t n);
 
 /**
  * Hold the pages page..page+n: those that are free, or become free, are not handed out nor counted

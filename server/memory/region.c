@@ -333,15 +333,16 @@ static uint64_t back(void *arg, uint64_t at, uint64_t n, uint64_t more)
 static int pinned_fits(const struct region *r)
 {
 	char a[24], b[24];
+	uint64_t bytes = r->sb.region_bytes + r->sb.heat_bytes;
 	struct room room;
 
 	memlimit_read("", &room);
-	if (r->sb.region_bytes <= room.left)
+	if (bytes <= room.left)
 		return 0;
 	return err_set(FARKV_ENOMEM,
 		       "memory: RDMA pins all of it, %s with the directory, and %s "
 		       "are left of %s; give less with --memory",
-		       util_format_size(r->sb.region_bytes, a, sizeof(a)),
+		       util_format_size(bytes, a, sizeof(a)),
 		       util_format_size(room.left, b, sizeof(b)), room.what);
 }
 

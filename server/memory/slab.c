@@ -402,6 +402,7 @@ void slab_segment_retire(struct slab *s, uint32_t at)
 {
 	struct segment *g = &s->segments[at];
 
+	slab_unstick(s, at);
 	heap_retire(s->heap, g->page, g->pages);
 	list_remove(s, at);
 	for (uint32_t i = 0; i < g->pages; i++)
@@ -418,6 +419,8 @@ void slab_segment_retire(struct slab *s, uint32_t at)
 void slab_keep_no_reserve(struct slab *s)
 {
 	s->no_reserve = true;
+	s->place = s->first;
+	heap_align(s->heap);
 }
 
 uint32_t slab_run(const struct slab *s, uint8_t cls)
@@ -465,6 +468,17 @@ bool slab_locate_out(const struct slab *s, struct block_ref ref,
 	return true;
 }
 
+void slab_unstick(struct slab *s, uint32_t seg)
+{
+	struct segment *g = &s->segments[seg];
+
+	if (!g->stuck)
+		return;
+	g->stuck = false;
+	s->stuck--;
+	s->stuck_bytes -= g->n_free * class_bytes(g->cls);
+}
+
 void slab_set(struct slab *s, uint32_t seg, uint32_t i, enum block_state state,
 	      uint16_t inc)
 {
@@ -477,8 +491,12 @@ void slab_set(struct slab *s, uint32_t seg, uint32_t i, enum block_state state,
 	g->state[i] = (uint16_t)((unsigned)state << BLOCK_STATE_SHIFT | inc);
 	blocks[before]--;
 	blocks[state]++;
-	if (before == BLOCK_FREE)
+	if (state == BLOCK_FREE)
+		slab_unstick(s, seg);
+	if (before == BLOCK_FREE) {
 		g->n_free--;
+		s->stuck_bytes -= g->stuck ? class_bytes(g->cls) : 0;
+	}
 	if (state == BLOCK_FREE) {
 		g->n_free++;
 		s->class[g->cls].shut += g->evacuating;
@@ -578,6 +596,7 @@ struct slab_counts slab_count(const struct slab *s)
 	struct slab_counts n = {
 		.pages = s->pages,
 		.bytes_slack = s->bytes_slack,
+		.bytes_stuck = s->stuck_bytes,
 	};
 
 	for (uint32_t cls = 0; cls < CLASS_COUNT; cls++)

@@ -32,6 +32,7 @@ struct slab_counts {
 	uint64_t bytes_out, bytes_free;  /* bytes of those */
 	uint64_t bytes_deferred, bytes_exhausted;
 	uint64_t bytes_slack; /* ends of segments, too short for another block */
+	uint64_t bytes_stuck; /* of bytes_free: in segments that could not be emptied (evacuate.h) */
 };
 
 /** `heap` covers pages first..first+count; `grace_ns` is T. */

@@ -92,7 +92,7 @@ bool slab_unmark(struct slab *s, uint64_t *cursor, unsigned segments)
 struct audit {
 	uint64_t blocks[CLASS_COUNT][BLOCK_STATES];
 	uint64_t segments[CLASS_COUNT][FILL_LISTS];
-	uint64_t deferred, exhausted, pages, small_pages, empty_pages, slack;
+	uint64_t deferred, exhausted, pages, small_pages, empty_pages, slack, stuck, stuck_bytes;
 };
 
 static bool wrong(const char *what, uint64_t where, uint64_t counted,
@@ -182,6 +182,8 @@ static bool audit_segment(const struct slab *s, uint32_t at, struct audit *a)
 	if (slab_is_small(g->cls))
 		a->small_pages += g->pages;
 	a->slack += slab_slack(g);
+	a->stuck += g->stuck;
+	a->stuck_bytes += g->stuck ? g->n_free * class_bytes(g->cls) : 0;
 	return true;
 }
 
@@ -228,6 +230,10 @@ bool slab_audit(const struct slab *s)
 			     s->small_pages);
 	if (a.empty_pages != s->empty_pages)
 		return wrong("empty pages", 0, a.empty_pages, s->empty_pages);
+	if (a.stuck != s->stuck)
+		return wrong("stuck segments", 0, a.stuck, s->stuck);
+	if (a.stuck_bytes != s->stuck_bytes)
+		return wrong("bytes in stuck segments", 0, a.stuck_bytes, s->stuck_bytes);
 	if (a.slack != s->bytes_slack)
 		return wrong("slack", 0, a.slack, s->bytes_slack);
 	if (a.deferred != s->n_deferred)

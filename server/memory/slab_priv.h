@@ -45,7 +45,7 @@ struct segment {
 	uint8_t cls;
 	uint8_t fill;	 /* enum segment_fill: its list */
 	bool evacuating; /* in no such list; `next` is the next of these */
-	uint32_t stuck_until; /* no choice before this evacuation: the last one has not emptied it */
+	bool stuck;	 /* an evacuation has not emptied it, and no block has come back since */
 	uint16_t *state; /* per block; NULL: the record is unused */
 };
 
@@ -73,8 +73,8 @@ struct slab {
 	uint32_t n_segments, segments_cap;
 	uint32_t unused; /* records of retired segments, 0 none */
 	uint32_t evacuating; /* the first of these segments, 0 none */
-	uint32_t evacuations;
 	bool forced;         /* ... whose blocks need not fit elsewhere */
+	uint64_t stuck, stuck_bytes; /* segments that are stuck; their free blocks */
 	uint64_t place;      /* page of the next place to look at */
 	bool no_reserve;
 	struct slab_class class[CLASS_COUNT];
@@ -140,6 +140,9 @@ bool slab_locate(const struct slab *s, uint64_t off, uint32_t *seg_out,
 /** As slab_locate(), for a block that is out, granted with `ref` or earlier. */
 bool slab_locate_out(const struct slab *s, struct block_ref ref,
 		     uint32_t *seg_out, uint32_t *i_out);
+
+/** The segment may be chosen for evacuation again. */
+void slab_unstick(struct slab *s, uint32_t seg);
 
 /** Set a block's state and incarnation, and clear its mark. */
 void slab_set(struct slab *s, uint32_t seg, uint32_t i, enum block_state state,

@@ -249,18 +249,12 @@ size_t log_count(const char *what)
 	return found;
 }
 
-void rig_begin(uint64_t index_slots)
+static void begin(const struct region_config *config)
 {
-	const struct region_config config = {
-		.memory = 2 * MIB,
-		.index_slots = index_slots,
-		.max_value = 8192,
-		.max_key = 100,
-		.grace_ns = GRACE_NS,
-	};
-	static const struct control_config serve = {
+	const struct control_config serve = {
 		.max_sessions = 10,
 		.hello_ms = 60000,
+		.evict = config->cache,
 	};
 	FILE *f = tmpfile();
 
@@ -268,10 +262,32 @@ void rig_begin(uint64_t index_slots)
 	log_fd = fileno(f);
 	ck_assert_int_eq(dup2(log_fd, STDERR_FILENO), STDERR_FILENO);
 	log_init("test", LOG_LEVEL_WARN);
-	ck_assert_msg(region_create(&config, &region) == 0, "%s", err_detail());
+	ck_assert_msg(region_create(config, &region) == 0, "%s", err_detail());
 	ck_assert_int_eq(control_new(&serve, &region, &c), 0);
 	join(&alice, &rig_local, getpid());
 	memset(&bob, 0, sizeof(bob));
+}
+
+void rig_begin(uint64_t index_slots)
+{
+	begin(&(struct region_config){
+		.memory = 2 * MIB,
+		.index_slots = index_slots,
+		.max_value = 8192,
+		.max_key = 100,
+		.grace_ns = GRACE_NS,
+	});
+}
+
+void rig_begin_cache(uint64_t memory)
+{
+	begin(&(struct region_config){
+		.memory = memory,
+		.max_value = memory / 4,
+		.max_key = 100,
+		.grace_ns = GRACE_NS,
+		.cache = true,
+	});
 }
 
 void rig_end(void)

@@ -111,6 +111,8 @@ void rig_give(struct peer *p, size_t n, enum return_kind state);
  * be counted.
  */
 void rig_begin(uint64_t index_slots);
+/** The same with an index of one subtable, in a region of `memory` bytes that evicts. */
+void rig_begin_cache(uint64_t memory);
 
 /** Checks the server's accounts, and frees everything. */
 void rig_end(void);

@@ -16,6 +16,7 @@
 #define SMALL 18u  /* 2 KiB: 16 blocks a page, which is a segment */
 #define BLOCKS 16u
 #define LARGE 35u  /* 40 KiB: 4 blocks in 5 pages */
+#define LONG 38u   /* 66 KiB, never moved: of 128 pages 3 blocks in 7 */
 
 static struct heap *heap;
 static uint32_t *map;
@@ -24,20 +25,30 @@ static struct block_ref refs[LOTS];
 static size_t n_refs;
 
 /* All pages are full of small blocks, but the reserve of the index. */
-static void setup(void)
+static void fill(uint64_t pages)
 {
 	size_t got;
 
-	heap = heap_new(FIRST, PAGES);
-	map = calloc(PAGES, sizeof(*map));
+	heap = heap_new(FIRST, pages);
+	map = calloc(pages, sizeof(*map));
 	heap_set_map(heap, map);
-	slab = slab_new(heap, FIRST, PAGES, 1000);
+	slab = slab_new(heap, FIRST, pages, 1000);
 	slab_keep_no_reserve(slab);
 	ck_assert_uint_ne(heap_take_index(heap), 0);
 	n_refs = 0;
 	while ((got = slab_grant(slab, SMALL, 100, 0, refs + n_refs)))
 		n_refs += got;
-	ck_assert_uint_gt(n_refs, (size_t)(PAGES - 8) * BLOCKS);
+	ck_assert_uint_gt(n_refs, (size_t)(pages - 8) * BLOCKS);
+}
+
+static void setup(void)
+{
+	fill(PAGES);
+}
+
+static void setup_larger(void)
+{
+	fill(2 * PAGES);
 }
 
 static void teardown(void)
@@ -71,6 +82,15 @@ static void move_away(void)
 			ck_assert(slab_return(slab, refs[i], RETURN_FREE, 0));
 }
 
+/* Begin an evacuation for a request for blocks of a class, or without one (-1). */
+static uint64_t evacuate(uint64_t run, uint64_t pages, int cls)
+{
+	return evacuate_begin(slab, &(struct evacuation){.run = run,
+							 .pages = pages,
+							 .force = cls >= 0,
+							 .cls = cls < 0 ? CLASS_COUNT : (uint8_t)cls});
+}
+
 static void barrier(void)
 {
 	(void)heap_barrier_begin(heap);
@@ -94,7 +114,7 @@ START_TEST(single_pages_full_of_blocks_that_fit_elsewhere_the_emptiest_are_chose
 	give_back(FIRST, FIRST + 40, 1);
 	give_back(FIRST + 10, FIRST + 14, 12);
 	/* 40 - 4 + 48 are free: 42 stay, and each place takes up 4 + 6. */
-	ck_assert_uint_eq(evacuate_begin(slab, 1, PAGES, true), 4);
+	ck_assert_uint_eq(evacuate(1, PAGES, LARGE), 4);
 	ck_assert_uint_eq(leaving(FIRST + 10, FIRST + 14), 4);
 	ck_assert(!evacuate_forced(slab));
 	/* Nothing is granted from them, though they have free blocks. */
@@ -110,8 +130,8 @@ END_TEST
 START_TEST(single_pages_none_fits_elsewhere_a_quarter_is_chosen_by_force)
 {
 	give_back(FIRST + 7, FIRST + 8, 1);
-	ck_assert_uint_eq(evacuate_begin(slab, 1, 8, false), 0);
-	ck_assert_uint_eq(evacuate_begin(slab, 1, 8, true), 2);
+	ck_assert_uint_eq(evacuate(1, 8, -1), 0);
+	ck_assert_uint_eq(evacuate(1, 8, LARGE), 2);
 	ck_assert(evacuate_forced(slab));
 	ck_assert_uint_eq(leaving(FIRST, FIRST + PAGES), 2);
 	ck_assert_uint_eq(leaving(FIRST + 7, FIRST + 8), 1);
@@ -124,11 +144,88 @@ START_TEST(evacuation_ends_a_segment_with_a_block_that_stayed_is_granted_from_ag
 	struct block_ref ref;
 
 	give_back(FIRST + 3, FIRST + 4, 15);
-	ck_assert_uint_eq(evacuate_begin(slab, 1, 1, true), 1);
+	ck_assert_uint_eq(evacuate(1, 1, LARGE), 1);
 	ck_assert_uint_eq(slab_grant(slab, SMALL, 1, 0, &ref), 0);
 	ck_assert_uint_eq(evacuate_end(slab), 0);
 	ck_assert_uint_eq(slab_grant(slab, SMALL, 1, 0, &ref), 1);
 	ck_assert_uint_eq(page_of(ref), FIRST + 3);
+}
+END_TEST
+
+START_TEST(a_request_its_own_class_is_not_emptied)
+{
+	give_back(FIRST + 3, FIRST + 4, 15);
+	ck_assert_uint_eq(evacuate(1, 8, SMALL), 0);
+	ck_assert_uint_gt(evacuate(1, 8, LARGE), 0);
+	(void)evacuate_end(slab);
+}
+END_TEST
+
+/* Clients hold what stays: another choice empties other segments, until a block comes back. */
+START_TEST(a_segment_that_was_not_emptied_is_not_chosen_again_until_a_block_comes_back)
+{
+	give_back(FIRST + 3, FIRST + 4, 15);
+	ck_assert_uint_eq(evacuate(1, 1, LARGE), 1);
+	ck_assert_uint_eq(leaving(FIRST + 3, FIRST + 4), 1);
+	ck_assert(!evacuate_stuck(slab));
+	ck_assert_uint_eq(evacuate_end(slab), 0);
+	ck_assert(evacuate_stuck(slab));
+	ck_assert_uint_eq(slab_count(slab).bytes_stuck, 15 * class_bytes(SMALL));
+
+	ck_assert_uint_eq(evacuate(1, 1, LARGE), 1);
+	ck_assert_uint_eq(leaving(FIRST + 3, FIRST + 4), 0);
+	move_away();
+	ck_assert_uint_eq(evacuate_end(slab), 1);
+
+	give_back(FIRST + 3, FIRST + 4, 16);
+	ck_assert(!evacuate_stuck(slab));
+	ck_assert_uint_eq(slab_count(slab).bytes_stuck, 0);
+	ck_assert_uint_eq(slab_shrink(slab, false), 1);
+}
+END_TEST
+
+START_TEST(all_segments_are_stuck_the_next_choice_but_one_is_among_all)
+{
+	uint64_t n = 0, more;
+
+	while ((more = evacuate(1, 64, LARGE))) {
+		n += more;
+		ck_assert_uint_eq(evacuate_end(slab), 0);
+	}
+	ck_assert_uint_eq(n, n_refs / BLOCKS);
+	ck_assert(!evacuate_stuck(slab));
+	ck_assert_uint_gt(evacuate(1, 64, LARGE), 0);
+	(void)evacuate_end(slab);
+}
+END_TEST
+
+START_TEST(long_blocks_are_left_out_by_force_though_others_of_their_size_are_free)
+{
+	uint32_t run = slab_run(slab, LONG);
+	struct block_ref ref[6];
+
+	ck_assert_uint_gt(class_bytes(LONG), (uint64_t)EVACUATE_MOVE_BYTES);
+	give_back(FIRST, FIRST + 4 * run, BLOCKS);
+	ck_assert_uint_eq(slab_shrink(slab, false), 4 * run);
+	barrier();
+	/* Two segments of three; a block of each is out. */
+	ck_assert_uint_eq(slab_grant(slab, LONG, 6, 0, ref), 6);
+	for (unsigned i = 0; i < 6; i++)
+		if (i % 3)
+			ck_assert(slab_return(slab, ref[i], RETURN_FREE, 0));
+	ck_assert_uint_ne(page_of(ref[0]) / run, page_of(ref[3]) / run);
+
+	(void)evacuate(1, 8, -1);
+	ck_assert(!evacuate_leaves(slab, ref[0].off) && !evacuate_leaves(slab, ref[3].off));
+	(void)evacuate_end(slab);
+	/* Nor for a request of their own size, which needs single pages first. */
+	(void)evacuate(1, 8, LONG);
+	ck_assert(!evacuate_leaves(slab, ref[0].off) && !evacuate_leaves(slab, ref[3].off));
+	(void)evacuate_end(slab);
+	ck_assert_uint_eq(evacuate(1, 4, SMALL), run);
+	ck_assert(evacuate_forced(slab));
+	ck_assert(evacuate_leaves(slab, ref[0].off) != evacuate_leaves(slab, ref[3].off));
+	(void)evacuate_end(slab);
 }
 END_TEST
 
@@ -138,14 +235,18 @@ START_TEST(a_run_is_emptied_and_held_until_a_longer_segment_takes_it)
 	struct block_ref ref;
 	uint64_t page, from = 0;
 
+	/* Those above the segments are the index's. */
+	while (heap_left(heap) > 0)
+		ck_assert_uint_ne(heap_take_index(heap), 0);
 	/* Enough pages are free, but not adjacent ones. */
-	for (uint64_t p = FIRST + 40; p < FIRST + 40 + 2 * run; p += 2)
+	for (uint64_t p = FIRST + 30; p < FIRST + 30 + 4 * run; p += 2)
 		give_back(p, p + 1, BLOCKS);
-	ck_assert_uint_eq(slab_shrink(slab, false), run);
+	ck_assert_uint_eq(slab_shrink(slab, false), 2 * run);
 	barrier();
+	ck_assert_uint_ge(slab_room(slab), run);
 	ck_assert_uint_eq(slab_grant(slab, LARGE, 1, 0, &ref), 0);
 	give_back(FIRST + 2 * run, FIRST + 3 * run, 14);
-	ck_assert_uint_eq(evacuate_begin(slab, run, 1, true), run);
+	ck_assert_uint_eq(evacuate(run, 1, LARGE), run);
 	ck_assert_uint_eq(leaving(FIRST + 2 * run, FIRST + 3 * run), run);
 	move_away();
 	ck_assert_uint_eq(evacuate_end(slab), run);
@@ -188,8 +289,16 @@ static Suite *suite(void)
 	tcase_add_test(t, single_pages_full_of_blocks_that_fit_elsewhere_the_emptiest_are_chosen);
 	tcase_add_test(t, single_pages_none_fits_elsewhere_a_quarter_is_chosen_by_force);
 	tcase_add_test(t, evacuation_ends_a_segment_with_a_block_that_stayed_is_granted_from_again);
+	tcase_add_test(t, a_request_its_own_class_is_not_emptied);
+	tcase_add_test(t,
+		       a_segment_that_was_not_emptied_is_not_chosen_again_until_a_block_comes_back);
+	tcase_add_test(t, all_segments_are_stuck_the_next_choice_but_one_is_among_all);
 	tcase_add_test(t, a_run_is_emptied_and_held_until_a_longer_segment_takes_it);
 	tcase_add_test(t, a_store_that_evicts_makes_no_short_segment);
+	suite_add_tcase(s, t);
+	t = tcase_create("larger");
+	tcase_add_checked_fixture(t, setup_larger, teardown);
+	tcase_add_test(t, long_blocks_are_left_out_by_force_though_others_of_their_size_are_free);
 	suite_add_tcase(s, t);
 	return s;
 }
