@@ -20,8 +20,10 @@
 #define PAGES_SHARE 64u
 /* ... which are this share of the memory. */
 #define PLACES_SHARE 16u
-/* One grant, as a share of the memory. */
+/* One grant, as a share of the memory, while pages are left, and when they are not: then the free
+ * blocks of a size are to last for some requests, so that few find none. */
 #define GRANT_SHARE 512u
+#define GRANT_SHARE_FULL 2048u
 #define GRANT_LEAST 2u
 
 /* One evacuation: visits move the blocks, a barrier frees them, another one frees the pages. */
@@ -55,7 +57,9 @@ struct evict *evictor_books(const struct control *c)
 
 uint32_t evictor_grant_max(const struct control *c, uint8_t cls)
 {
-	uint64_t bytes = heap_total(c->region->heap) * PAGE_BYTES / GRANT_SHARE;
+	uint64_t total = heap_total(c->region->heap);
+	bool full = slab_room(c->slab) < total / PLACES_SHARE;
+	uint64_t bytes = total * PAGE_BYTES / (full ? GRANT_SHARE_FULL : GRANT_SHARE);
 
 	return c->evictor ? (uint32_t)UTIL_MAX(bytes / class_bytes(cls), (uint64_t)GRANT_LEAST)
 			  : UINT32_MAX;
