@@ -33,8 +33,8 @@ struct evict_view {
 
 /**
  * Choose keys whose blocks have `want` bytes or more, of those that there are: what has expired,
- * and then the coldest. Sets drop[s] of each slot. With 0 the subtable is rebuilt for another reason: nothing is chosen, and keys do not
- * age.
+ * and then the coldest. Sets drop[s] of each slot. With 0 the subtable is rebuilt for another
+ * reason: nothing is chosen, and keys do not age.
  */
 void evict_choose(struct evict *e, const struct evict_view *v, uint64_t want,
 		  bool drop[SUBTABLE_SLOTS]);
