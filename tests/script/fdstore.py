@@ -158,7 +158,7 @@ def main():
     systemd.end(signal.SIGKILL)
     check(client.say("get a") == "1", "a get without a server")
     systemd.start()
-    check("the region is adopted; 1 clients of the server before still use it" in log(),
+    check("the region is adopted; 1 clients of the previous server still use it" in log(),
           "the next server adopts the region and its client")
     check(kvcli("get", "a") == "1\n", "a new client has the value")
     kvcli("put", "b", "2")
@@ -169,7 +169,7 @@ def main():
     os.kill(client.p.pid, signal.SIGSTOP)
     systemd.end(signal.SIGKILL)
     systemd.start()
-    check("1 clients of the server before" in log().split("adopted")[-1],
+    check("1 clients of the previous server" in log().split("adopted")[-1],
           "a stopped client's tether comes back from the store")
     check('"barrier_waits":1' in kvcli("stats", "--json").replace(" ", ""),
           "a barrier waits for the stopped client")

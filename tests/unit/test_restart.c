@@ -331,6 +331,7 @@ START_TEST(store_that_evicts_does_so_with_the_next_server)
 	if (real_server_skips("eviction", "takes long by RDMA"))
 		return;
 	teardown();
+	strcat(file, ".evict"); /* another store */
 	real_server_init(&srv, evict);
 	kv = e2e_open(srv.path, LONG_MS);
 	other = e2e_open(srv.path, LONG_MS); /* uses the former mapping when kv joins */
