@@ -25,6 +25,7 @@
 
 #define LONG_MS 60000 /* a deadline that no call should need */
 #define KEYS 40000    /* of a writer: the index doubles some times */
+#define FIRST 10      /* writes of each before the step counts */
 #define CHECKED 16    /* every 16th write is followed by a read of some key */
 
 static char file[128], arm[140];
@@ -43,6 +44,7 @@ static struct writer {
 	uint64_t done;
 } writers[2];
 static bool stop;
+static bool armed = true; /* false: a writer waits after its first FIRST writes */
 
 static size_t key_of(const struct writer *w, uint32_t i, char key[32])
 {
@@ -104,6 +106,9 @@ static void *write_all_the_time(void *arg)
 	struct writer *w = arg;
 
 	for (uint32_t v = 1; !atom_load_relaxed(&stop); v++) {
+		/* What grows the index comes after: it must be there for the step. */
+		while (v > FIRST && !atom_load_relaxed(&armed))
+			usleep(100);
 		write_one(kv, w, v);
 		atom_count(&w->done, 1);
 	}
@@ -125,14 +130,16 @@ static void writers_start(void)
 	}
 }
 
+static void await_done(const struct writer *w, uint64_t n)
+{
+	while (atom_load_relaxed(&w->done) < n)
+		usleep(100);
+}
+
 static void writers_proceed(uint64_t n)
 {
-	for (unsigned i = 0; i < 2; i++) {
-		uint64_t to = atom_load_relaxed(&writers[i].done) + n;
-
-		while (atom_load_relaxed(&writers[i].done) < to)
-			usleep(100);
-	}
+	for (unsigned i = 0; i < 2; i++)
+		await_done(&writers[i], atom_load_relaxed(&writers[i].done) + n);
 }
 
 static uint64_t writers_end(void)
@@ -318,12 +325,15 @@ static pid_t begin_and_end_at(int step, unsigned skip)
 	ck_assert_int_eq(setenv("FARKV_STEP_ARM", arm, 1), 0);
 	set_step(step, skip);
 	real_server_init(&srv, args);
+	atom_store_relaxed(&armed, false);
 	stopped = client();
 	if (!needs_all(step))
 		ck_assert_int_eq(kill(stopped, SIGSTOP), 0);
 	writers_start();
-	writers_proceed(10);
+	await_done(&writers[0], FIRST);
+	await_done(&writers[1], FIRST);
 	arm_server();
+	atom_store_relaxed(&armed, true);
 	await_end();
 	ck_assert_int_eq(kill(stopped, SIGSTOP), 0);
 	return stopped;
