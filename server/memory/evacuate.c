@@ -102,7 +102,7 @@ static bool place_at(const struct slab *s, const struct evacuation *e, uint64_t 
 		/* A segment of several pages is one place of one page, its first. */
 		if (e->run == 1 && (g->page != page || g->cls == e->cls))
 			return false;
-		/* It is what the request needs; one that lies across places is made anew. */
+		/* It is what the request needs, unless it lies across places. */
 		if (g->cls == e->cls && g->page == page && g->pages == e->run)
 			return false;
 		p->cost += segment_cost(g);

@@ -263,7 +263,7 @@ start:
 		i = 0;
 		p = cached[depth & k];
 		if
-		:: kind == GET -> goto straight_on
+		:: kind == GET -> goto look_up
 		:: true
 		fi
 	}
@@ -338,7 +338,7 @@ scan:
 	goto decide;
 
 	/* By loads: a slot of the key's fingerprint, whatever is in front of it. */
-straight_on:
+look_up:
 	atomic {
 		span_begin();
 		if

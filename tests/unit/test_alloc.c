@@ -241,7 +241,7 @@ START_TEST(want_does_not_count_free_blocks_that_others_will_take)
 	ck_assert_uint_eq(alloc_request(a, 0, 0, 1), 0);
 	ck_assert_uint_eq(alloc_request(a, 0, 0, 2), 4);
 	ck_assert_int_eq(alloc_granted(a, 0, NULL, 0), 0);
-	/* the next one of limbo is the third */
+	/* the next deferred one is the third */
 	ck_assert_int_eq(alloc_retire(a, block(2), 0), 0);
 	ck_assert_uint_eq(alloc_request(a, 0, T, 2), 0);
 	ck_assert_uint_ne(alloc_request(a, 0, T, 3), 0);
