@@ -343,6 +343,14 @@ int msg_encode(const struct msg *m, const struct block_ref *refs, void *buf,
  */
 int msg_decode(const void *buf, size_t len, struct msg *out);
 
+/** One more figure of a STATS, FSCK, HITS, CLASS or PAUSE; at most MSG_STATS_MAX. */
+static inline void msg_add_stat(struct msg *m, uint16_t id, uint64_t value)
+{
+	m->stats.stat[m->stats.n].id = id;
+	m->stats.stat[m->stats.n].value = value;
+	m->stats.n++;
+}
+
 /** "GRANT_REQ" etc.; "?" for unknown numbers. */
 const char *msg_type_name(uint8_t type);
 

@@ -151,47 +151,40 @@ static void sums(struct control *c)
 
 /* ---- the answer ----------------------------------------------------------------------- */
 
-static void add(struct msg *m, uint16_t id, uint64_t value)
-{
-	m->stats.stat[m->stats.n].id = id;
-	m->stats.stat[m->stats.n].value = value;
-	m->stats.n++;
-}
-
 static void add_bytes(struct msg *m, const struct control *c)
 {
 	const struct region *r = c->region;
 	struct slab_counts b = slab_count(c->slab);
 
-	add(m, MSG_FSCK_META_BYTES, r->sb.meta_bytes);
-	add(m, MSG_FSCK_INDEX_BYTES,
+	msg_add_stat(m, MSG_FSCK_META_BYTES, r->sb.meta_bytes);
+	msg_add_stat(m, MSG_FSCK_INDEX_BYTES,
 	    (r->subtables + grow_pages(c)) * PAGE_BYTES);
-	add(m, MSG_FSCK_LIVE_BYTES, c->fsck->found.live_bytes);
-	add(m, MSG_FSCK_DEAD_BYTES, c->fsck->found.dead_bytes);
-	add(m, MSG_FSCK_OUT_BYTES, b.bytes_out);
-	add(m, MSG_FSCK_DEFERRED_BYTES, b.bytes_deferred);
-	add(m, MSG_FSCK_EXHAUSTED_BYTES, b.bytes_exhausted);
-	add(m, MSG_FSCK_FREE_BYTES, b.bytes_free);
-	add(m, MSG_FSCK_SLACK_BYTES, b.bytes_slack);
-	add(m, MSG_FSCK_RETIRED_BYTES, heap_retired(r->heap) * PAGE_BYTES);
-	add(m, MSG_FSCK_UNUSED_BYTES,
+	msg_add_stat(m, MSG_FSCK_LIVE_BYTES, c->fsck->found.live_bytes);
+	msg_add_stat(m, MSG_FSCK_DEAD_BYTES, c->fsck->found.dead_bytes);
+	msg_add_stat(m, MSG_FSCK_OUT_BYTES, b.bytes_out);
+	msg_add_stat(m, MSG_FSCK_DEFERRED_BYTES, b.bytes_deferred);
+	msg_add_stat(m, MSG_FSCK_EXHAUSTED_BYTES, b.bytes_exhausted);
+	msg_add_stat(m, MSG_FSCK_FREE_BYTES, b.bytes_free);
+	msg_add_stat(m, MSG_FSCK_SLACK_BYTES, b.bytes_slack);
+	msg_add_stat(m, MSG_FSCK_RETIRED_BYTES, heap_retired(r->heap) * PAGE_BYTES);
+	msg_add_stat(m, MSG_FSCK_UNUSED_BYTES,
 	    (heap_total(r->heap) - heap_used(r->heap)) * PAGE_BYTES);
-	add(m, MSG_FSCK_REGION_BYTES, r->sb.region_bytes);
+	msg_add_stat(m, MSG_FSCK_REGION_BYTES, r->sb.region_bytes);
 }
 
 static void add_problems(struct msg *m, const struct fsck_found *f)
 {
-	add(m, MSG_FSCK_BAD_DIRECTORY, f->bad_directory);
-	add(m, MSG_FSCK_BAD_EMPTY, f->bad_empty);
-	add(m, MSG_FSCK_BAD_WORDS, f->bad_words);
-	add(m, MSG_FSCK_DAMAGED, f->damaged);
-	add(m, MSG_FSCK_SHARED, f->shared);
-	add(m, MSG_FSCK_MISPLACED, f->misplaced);
-	add(m, MSG_FSCK_BEHIND_EMPTY, f->behind_empty);
-	add(m, MSG_FSCK_DUPLICATES, f->duplicates);
-	add(m, MSG_FSCK_BAD_SUMS, f->bad_sums);
-	add(m, MSG_FSCK_FIRST_PAGE, f->page);
-	add(m, MSG_FSCK_FIRST_SLOT, f->slot);
+	msg_add_stat(m, MSG_FSCK_BAD_DIRECTORY, f->bad_directory);
+	msg_add_stat(m, MSG_FSCK_BAD_EMPTY, f->bad_empty);
+	msg_add_stat(m, MSG_FSCK_BAD_WORDS, f->bad_words);
+	msg_add_stat(m, MSG_FSCK_DAMAGED, f->damaged);
+	msg_add_stat(m, MSG_FSCK_SHARED, f->shared);
+	msg_add_stat(m, MSG_FSCK_MISPLACED, f->misplaced);
+	msg_add_stat(m, MSG_FSCK_BEHIND_EMPTY, f->behind_empty);
+	msg_add_stat(m, MSG_FSCK_DUPLICATES, f->duplicates);
+	msg_add_stat(m, MSG_FSCK_BAD_SUMS, f->bad_sums);
+	msg_add_stat(m, MSG_FSCK_FIRST_PAGE, f->page);
+	msg_add_stat(m, MSG_FSCK_FIRST_SLOT, f->slot);
 }
 
 static void fill(const struct control *c, struct msg *m)
@@ -200,19 +193,19 @@ static void fill(const struct control *c, struct msg *m)
 	const struct sweep_outcome *o = &f->sweep;
 
 	*m = (struct msg){.type = MSG_FSCK};
-	add(m, MSG_FSCK_DURATION_NS, clock_now_ns() - f->began_ns);
-	add(m, MSG_FSCK_SUBTABLES, f->subtables);
-	add(m, MSG_FSCK_ITEMS, f->found.items);
-	add(m, MSG_FSCK_DEAD_SLOTS, f->found.dead);
+	msg_add_stat(m, MSG_FSCK_DURATION_NS, clock_now_ns() - f->began_ns);
+	msg_add_stat(m, MSG_FSCK_SUBTABLES, f->subtables);
+	msg_add_stat(m, MSG_FSCK_ITEMS, f->found.items);
+	msg_add_stat(m, MSG_FSCK_DEAD_SLOTS, f->found.dead);
 	add_bytes(m, c);
-	add(m, MSG_FSCK_BLOCKS_HELD, o->held);
-	add(m, MSG_FSCK_BLOCKS_LEAKED, o->leaked);
-	add(m, MSG_FSCK_BYTES_LEAKED, o->leaked_bytes);
+	msg_add_stat(m, MSG_FSCK_BLOCKS_HELD, o->held);
+	msg_add_stat(m, MSG_FSCK_BLOCKS_LEAKED, o->leaked);
+	msg_add_stat(m, MSG_FSCK_BYTES_LEAKED, o->leaked_bytes);
 	add_problems(m, &f->found);
-	add(m, MSG_FSCK_UNDECIDED, o->result);
-	add(m, MSG_FSCK_SILENT_SESSION, o->session);
-	add(m, MSG_FSCK_SILENT_PID, (uint64_t)o->pid);
-	add(m, MSG_FSCK_EXPIRED, f->found.expired);
+	msg_add_stat(m, MSG_FSCK_UNDECIDED, o->result);
+	msg_add_stat(m, MSG_FSCK_SILENT_SESSION, o->session);
+	msg_add_stat(m, MSG_FSCK_SILENT_PID, (uint64_t)o->pid);
+	msg_add_stat(m, MSG_FSCK_EXPIRED, f->found.expired);
 }
 
 /* True if a session that may write waits. */

@@ -78,13 +78,6 @@ static bool count_step(struct stats *st, const struct region *r,
 
 /* ---- the message --------------------------------------------------------------- */
 
-static void add(struct msg *m, uint16_t id, uint64_t value)
-{
-	m->stats.stat[m->stats.n].id = id;
-	m->stats.stat[m->stats.n].value = value;
-	m->stats.n++;
-}
-
 static void add_index(struct msg *m, const struct control *c)
 {
 	const struct region *r = c->region;
@@ -92,20 +85,20 @@ static void add_index(struct msg *m, const struct control *c)
 	const struct grow_stats *g = grow_stats(c);
 	uint64_t slots = r->subtables * SUBTABLE_SLOTS;
 
-	add(m, MSG_STAT_INDEX_BYTES, (r->subtables) * PAGE_BYTES);
-	add(m, MSG_STAT_INDEX_SLOTS, slots);
-	add(m, MSG_STAT_SUBTABLES, r->subtables);
-	add(m, MSG_STAT_ITEMS, n->items);
-	add(m, MSG_STAT_DEAD_SLOTS, n->dead);
-	add(m, MSG_STAT_ITEM_BYTES, n->item_bytes);
-	add(m, MSG_STAT_INDEX_LOAD, (n->items + n->dead) * 1000 / slots);
-	add(m, MSG_STAT_DIR_DEPTH, r->depth);
-	add(m, MSG_STAT_DIR_DOUBLINGS, g->doublings);
-	add(m, MSG_STAT_SPLITS, g->splits);
-	add(m, MSG_STAT_COMPACTIONS, g->compactions);
-	add(m, MSG_STAT_MIGRATION_NS, g->ns_total);
-	add(m, MSG_STAT_MIGRATION_NS_MAX, g->ns_max);
-	add(m, MSG_STAT_BLOCKS_DAMAGED, g->damaged);
+	msg_add_stat(m, MSG_STAT_INDEX_BYTES, (r->subtables) * PAGE_BYTES);
+	msg_add_stat(m, MSG_STAT_INDEX_SLOTS, slots);
+	msg_add_stat(m, MSG_STAT_SUBTABLES, r->subtables);
+	msg_add_stat(m, MSG_STAT_ITEMS, n->items);
+	msg_add_stat(m, MSG_STAT_DEAD_SLOTS, n->dead);
+	msg_add_stat(m, MSG_STAT_ITEM_BYTES, n->item_bytes);
+	msg_add_stat(m, MSG_STAT_INDEX_LOAD, (n->items + n->dead) * 1000 / slots);
+	msg_add_stat(m, MSG_STAT_DIR_DEPTH, r->depth);
+	msg_add_stat(m, MSG_STAT_DIR_DOUBLINGS, g->doublings);
+	msg_add_stat(m, MSG_STAT_SPLITS, g->splits);
+	msg_add_stat(m, MSG_STAT_COMPACTIONS, g->compactions);
+	msg_add_stat(m, MSG_STAT_MIGRATION_NS, g->ns_total);
+	msg_add_stat(m, MSG_STAT_MIGRATION_NS_MAX, g->ns_max);
+	msg_add_stat(m, MSG_STAT_BLOCKS_DAMAGED, g->damaged);
 }
 
 static void add_blocks(struct msg *m, const struct control *c)
@@ -114,29 +107,29 @@ static void add_blocks(struct msg *m, const struct control *c)
 	struct slab_counts b = slab_count(c->slab);
 	uint64_t named = n->items + n->dead;
 
-	add(m, MSG_STAT_BLOCKS_GRANTED, b.out);
-	add(m, MSG_STAT_BLOCKS_FREE, b.free);
-	add(m, MSG_STAT_BLOCKS_DEFERRED, b.deferred);
-	add(m, MSG_STAT_BLOCKS_EXHAUSTED, b.exhausted);
-	add(m, MSG_STAT_BLOCKS_LIVE, n->items);
-	add(m, MSG_STAT_BLOCKS_DEAD, n->dead);
+	msg_add_stat(m, MSG_STAT_BLOCKS_GRANTED, b.out);
+	msg_add_stat(m, MSG_STAT_BLOCKS_FREE, b.free);
+	msg_add_stat(m, MSG_STAT_BLOCKS_DEFERRED, b.deferred);
+	msg_add_stat(m, MSG_STAT_BLOCKS_EXHAUSTED, b.exhausted);
+	msg_add_stat(m, MSG_STAT_BLOCKS_LIVE, n->items);
+	msg_add_stat(m, MSG_STAT_BLOCKS_DEAD, n->dead);
 	/* The count may be a second old. */
-	add(m, MSG_STAT_BLOCKS_HELD, b.out > named ? b.out - named : 0);
+	msg_add_stat(m, MSG_STAT_BLOCKS_HELD, b.out > named ? b.out - named : 0);
 }
 
 static void add_upkeep(struct msg *m, struct control *c)
 {
 	struct sweep_stats s = sweep_stats(c);
 
-	add(m, MSG_STAT_BLOCKS_SWEPT, s.swept);
-	add(m, MSG_STAT_SWEEPS, s.sweeps);
-	add(m, MSG_STAT_SWEEP_NS, s.last_ns);
-	add(m, MSG_STAT_SWEEP_DEATHS, s.deaths);
-	add(m, MSG_STAT_BARRIERS, c->barrier->passed);
+	msg_add_stat(m, MSG_STAT_BLOCKS_SWEPT, s.swept);
+	msg_add_stat(m, MSG_STAT_SWEEPS, s.sweeps);
+	msg_add_stat(m, MSG_STAT_SWEEP_NS, s.last_ns);
+	msg_add_stat(m, MSG_STAT_SWEEP_DEATHS, s.deaths);
+	msg_add_stat(m, MSG_STAT_BARRIERS, c->barrier->passed);
 	/* A session whose process is gone is noticed at the next barrier, or here. */
 	(void)lingering_gone(&c->lingering);
-	add(m, MSG_STAT_BARRIER_WAITS, c->barrier->waits + c->lingering.n);
-	add(m, MSG_STAT_RETIRED_BYTES,
+	msg_add_stat(m, MSG_STAT_BARRIER_WAITS, c->barrier->waits + c->lingering.n);
+	msg_add_stat(m, MSG_STAT_RETIRED_BYTES,
 	    heap_retired(c->region->heap) * PAGE_BYTES);
 }
 
@@ -147,26 +140,26 @@ static void add_hits(struct msg *m, const struct control *c)
 
 	TAILQ_FOREACH(s, &c->sessions, link)
 		core_count_hits(&h, session_hits(s));
-	add(m, MSG_STAT_GETS, h.hits + h.misses);
-	add(m, MSG_STAT_HITS, h.hits);
-	add(m, MSG_STAT_MISSES, h.misses);
-	add(m, MSG_STAT_SETS, h.sets);
+	msg_add_stat(m, MSG_STAT_GETS, h.hits + h.misses);
+	msg_add_stat(m, MSG_STAT_HITS, h.hits);
+	msg_add_stat(m, MSG_STAT_MISSES, h.misses);
+	msg_add_stat(m, MSG_STAT_SETS, h.sets);
 }
 
 static void add_snapshots(struct msg *m, const struct control *c)
 {
 	struct snapshots_stats n = snapshots_stats(c);
 
-	add(m, MSG_STAT_SAVES, n.saves);
-	add(m, MSG_STAT_SAVES_FAILED, n.failed);
-	add(m, MSG_STAT_SAVED_AT_MS, n.saved_at_ms);
+	msg_add_stat(m, MSG_STAT_SAVES, n.saves);
+	msg_add_stat(m, MSG_STAT_SAVES_FAILED, n.failed);
+	msg_add_stat(m, MSG_STAT_SAVED_AT_MS, n.saved_at_ms);
 }
 
 /* Zeros are left out. */
 static void add_size(struct msg *m, unsigned row, unsigned field, uint64_t value)
 {
 	if (value)
-		add(m, (uint16_t)(MSG_STAT_SIZES + 3 * row + field), value);
+		msg_add_stat(m, (uint16_t)(MSG_STAT_SIZES + 3 * row + field), value);
 }
 
 static void add_expired(struct msg *m, const struct control *c)
@@ -178,7 +171,7 @@ static void add_expired(struct msg *m, const struct control *c)
 		sum += n[row];
 		add_size(m, row, 1, n[row]);
 	}
-	add(m, MSG_STAT_EXPIRED, sum);
+	msg_add_stat(m, MSG_STAT_EXPIRED, sum);
 }
 
 static void add_evictions(struct msg *m, const struct control *c)
@@ -187,11 +180,11 @@ static void add_evictions(struct msg *m, const struct control *c)
 	const struct evict *books = evictor_books(c);
 	const struct evict_count *n = books ? evict_counts(books) : none;
 
-	add(m, MSG_STAT_EVICTIONS, n[EVICT_SUM].evictions);
-	add(m, MSG_STAT_EVICTED_BYTES, n[EVICT_SUM].bytes);
-	add(m, MSG_STAT_MOVES, grow_stats(c)->moves);
-	add(m, MSG_STAT_CACHE, books != NULL);
-	add(m, MSG_STAT_VICTIM_AGE_MS, n[EVICT_SUM].victim_age_ms);
+	msg_add_stat(m, MSG_STAT_EVICTIONS, n[EVICT_SUM].evictions);
+	msg_add_stat(m, MSG_STAT_EVICTED_BYTES, n[EVICT_SUM].bytes);
+	msg_add_stat(m, MSG_STAT_MOVES, grow_stats(c)->moves);
+	msg_add_stat(m, MSG_STAT_CACHE, books != NULL);
+	msg_add_stat(m, MSG_STAT_VICTIM_AGE_MS, n[EVICT_SUM].victim_age_ms);
 	for (unsigned row = 0; row < FARKV_SIZES; row++) {
 		add_size(m, row, 0, n[row].evictions);
 		add_size(m, row, 2, n[row].victim_age_ms);
@@ -205,25 +198,25 @@ static void fill(struct control *c, struct msg *m)
 	const struct region *r = c->region;
 
 	*m = (struct msg){.type = MSG_STATS};
-	add(m, MSG_STAT_UPTIME_MS,
+	msg_add_stat(m, MSG_STAT_UPTIME_MS,
 	    (clock_now_ns() - st->started_ns) / NS_PER_MS);
-	add(m, MSG_STAT_REGION_BYTES, r->sb.region_bytes);
-	add(m, MSG_STAT_HEAP_BYTES, heap_total(r->heap) * PAGE_BYTES);
-	add(m, MSG_STAT_USED_BYTES, heap_used(r->heap) * PAGE_BYTES);
+	msg_add_stat(m, MSG_STAT_REGION_BYTES, r->sb.region_bytes);
+	msg_add_stat(m, MSG_STAT_HEAP_BYTES, heap_total(r->heap) * PAGE_BYTES);
+	msg_add_stat(m, MSG_STAT_USED_BYTES, heap_used(r->heap) * PAGE_BYTES);
 	add_index(m, c);
 	add_blocks(m, c);
-	add(m, MSG_STAT_SESSIONS, n->sessions);
-	add(m, MSG_STAT_SESSIONS_TOTAL, n->sessions_total);
-	add(m, MSG_STAT_GRANTS, n->grants);
-	add(m, MSG_STAT_HINTS, n->hints);
-	add(m, MSG_STAT_PROTOCOL_ERRORS, n->protocol_errors);
-	add(m, MSG_STAT_MAX_VALUE, r->sb.max_value);
-	add(m, MSG_STAT_MAX_KEY, r->sb.max_key);
-	add(m, MSG_STAT_GRACE_NS, r->sb.grace_ns);
+	msg_add_stat(m, MSG_STAT_SESSIONS, n->sessions);
+	msg_add_stat(m, MSG_STAT_SESSIONS_TOTAL, n->sessions_total);
+	msg_add_stat(m, MSG_STAT_GRANTS, n->grants);
+	msg_add_stat(m, MSG_STAT_HINTS, n->hints);
+	msg_add_stat(m, MSG_STAT_PROTOCOL_ERRORS, n->protocol_errors);
+	msg_add_stat(m, MSG_STAT_MAX_VALUE, r->sb.max_value);
+	msg_add_stat(m, MSG_STAT_MAX_KEY, r->sb.max_key);
+	msg_add_stat(m, MSG_STAT_GRACE_NS, r->sb.grace_ns);
 	add_upkeep(m, c);
-	add(m, MSG_STAT_CPU_NS, st->cpu_ns);
-	add(m, MSG_STAT_FREE_BYTES, slab_count(c->slab).bytes_free);
-	add(m, MSG_STAT_PAGES_REFUSED, reserve_refused(r->reserve));
+	msg_add_stat(m, MSG_STAT_CPU_NS, st->cpu_ns);
+	msg_add_stat(m, MSG_STAT_FREE_BYTES, slab_count(c->slab).bytes_free);
+	msg_add_stat(m, MSG_STAT_PAGES_REFUSED, reserve_refused(r->reserve));
 	add_hits(m, c);
 	add_expired(m, c);
 	add_snapshots(m, c);
@@ -292,11 +285,11 @@ bool stats_on_class(struct session *s, const struct msg *m)
 		if (class_bytes((uint8_t)cls) <= m->epoch.number ||
 		    !(n.out || n.free || n.deferred || n.exhausted))
 			continue;
-		add(&r, MSG_CLASS_BLOCK_BYTES, class_bytes((uint8_t)cls));
-		add(&r, MSG_CLASS_OUT, n.out);
-		add(&r, MSG_CLASS_FREE, n.free);
-		add(&r, MSG_CLASS_DEFERRED, n.deferred);
-		add(&r, MSG_CLASS_EXHAUSTED, n.exhausted);
+		msg_add_stat(&r, MSG_CLASS_BLOCK_BYTES, class_bytes((uint8_t)cls));
+		msg_add_stat(&r, MSG_CLASS_OUT, n.out);
+		msg_add_stat(&r, MSG_CLASS_FREE, n.free);
+		msg_add_stat(&r, MSG_CLASS_DEFERRED, n.deferred);
+		msg_add_stat(&r, MSG_CLASS_EXHAUSTED, n.exhausted);
 	}
 	return session_reply(s, &r, m->req, NULL);
 }
@@ -308,10 +301,10 @@ bool stats_on_pause(struct session *s, const struct msg *m)
 	struct msg r = {.type = MSG_PAUSE};
 
 	if (at < p->n) {
-		add(&r, MSG_PAUSE_RANK, at + 1);
-		add(&r, MSG_PAUSE_NS, p->longest[at].ns);
-		add(&r, MSG_PAUSE_AGO_MS, (clock_now_ns() - p->longest[at].end_ns) / NS_PER_MS);
-		add(&r, MSG_PAUSE_KIND, p->longest[at].kind);
+		msg_add_stat(&r, MSG_PAUSE_RANK, at + 1);
+		msg_add_stat(&r, MSG_PAUSE_NS, p->longest[at].ns);
+		msg_add_stat(&r, MSG_PAUSE_AGO_MS, (clock_now_ns() - p->longest[at].end_ns) / NS_PER_MS);
+		msg_add_stat(&r, MSG_PAUSE_KIND, p->longest[at].kind);
 	}
 	return session_reply(s, &r, m->req, NULL);
 }
