@@ -16,7 +16,7 @@
 
 #define HEAD_EVERY 20u
 
-enum { KEYS, USED, SESSIONS, GETS, HIT_SHARE, SETS, EXPIRED, CPU, COLUMNS };
+enum { KEYS, USED, SESSIONS, GETS, HIT_SHARE, SETS, EXPIRED, EVICTED, CPU, COLUMNS };
 
 static const struct {
 	const char *name, *title;
@@ -29,6 +29,7 @@ static const struct {
 	[HIT_SHARE] = {"hit_percent", "HITS %", 8, 1},
 	[SETS] = {"sets_per_second", "SETS/S", 12, 0},
 	[EXPIRED] = {"expired_per_second", "EXPIRED/S", 10, 0},
+	[EVICTED] = {"evicted_per_second", "EVICTED/S", 10, 0},
 	[CPU] = {"server_cpu_percent", "SERVER CPU %", 13, 1},
 };
 
@@ -44,6 +45,7 @@ static void figure_out(const struct farkv_stats *a, const struct farkv_stats *b,
 	v[HIT_SHARE] = gets > 0 ? 100 * live_rate(a->hits, b->hits, seconds) / gets : 0;
 	v[SETS] = live_rate(a->sets, b->sets, seconds);
 	v[EXPIRED] = live_rate(a->expired, b->expired, seconds);
+	v[EVICTED] = live_rate(a->evictions, b->evictions, seconds);
 	v[CPU] = live_rate(a->cpu_ns, b->cpu_ns, seconds) / 1e7;
 }
 

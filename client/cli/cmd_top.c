@@ -34,7 +34,7 @@ int cmd_top(struct cli *cli, int argc, char **argv)
 
 /* Each second, since the view before. */
 struct rates {
-	double gets, hit_percent, sets, expired, cpu_percent;
+	double gets, hit_percent, sets, expired, evicted, cpu_percent;
 };
 
 struct row {
@@ -171,6 +171,7 @@ static struct rates store_rates(const struct farkv_stats *a, const struct farkv_
 	struct rates r = {.gets = live_rate(a->gets, b->gets, seconds),
 			  .sets = live_rate(a->sets, b->sets, seconds),
 			  .expired = live_rate(a->expired, b->expired, seconds),
+			  .evicted = live_rate(a->evictions, b->evictions, seconds),
 			  .cpu_percent = live_rate(a->cpu_ns, b->cpu_ns, seconds) / 1e7};
 
 	r.hit_percent = percent(live_rate(a->hits, b->hits, seconds), r.gets);
@@ -257,10 +258,10 @@ static void draw_store(const struct view *v, int *y)
 	     (double)s->index_load_permille / 10, s->splits, s->compactions,
 	     (double)s->migration_ns_max / 1e6, s->barriers, s->barrier_waits);
 	++*y;
-	draw(y, A_BOLD, "%12s %7s %12s %12s %10s %10s", "GETS/S", "HITS %", "SETS/S", "EXPIRED/S",
-	     "EXISTS us", "PING us");
-	draw(y, 0, "%12.0f %7.1f %12.0f %12.0f %10.1f %10.1f", r->gets, r->hit_percent, r->sets,
-	     r->expired, v->exists_us, v->ping_us);
+	draw(y, A_BOLD, "%12s %7s %12s %10s %10s %10s %10s", "GETS/S", "HITS %", "SETS/S",
+	     "EXPIRED/S", "EVICTED/S", "EXISTS us", "PING us");
+	draw(y, 0, "%12.0f %7.1f %12.0f %10.0f %10.0f %10.1f %10.1f", r->gets, r->hit_percent,
+	     r->sets, r->expired, r->evicted, v->exists_us, v->ping_us);
 }
 
 static int largest_first(const void *a, const void *b)
