@@ -58,6 +58,9 @@ self=$(python3 -c 'import json, sys
 print([c["id"] for c in map(json.loads, open(sys.argv[1])) if c["self"]][0])' "$dir/out")
 [ "$self" -gt "$id" ] || fail "the number of a session: $self"
 
+# The rest is the same on any transport.
+! remote || finish
+
 # ---- memory
 expect 0 kvcli --json memory && is 'len(o) >= 1 and all(c["out"] + c["free"] > 0 for c in o)'
 is '[c["block_bytes"] for c in o] == sorted({c["block_bytes"] for c in o})'

@@ -41,8 +41,10 @@ static uint64_t memory(void)
 
 static uint64_t key_text(unsigned k, char text[16])
 {
-	snprintf(text, 16, "key%u", k);
-	return hash_key(region.sb.hash_seed, text, strlen(text));
+	int len = snprintf(text, 16, "key%u", k);
+
+	ck_assert(len > 0 && len < 16);
+	return hash_key(region.sb.hash_seed, text, (size_t)len);
 }
 
 static bool has_key(uint64_t w, const char *text)
