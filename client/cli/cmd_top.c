@@ -74,8 +74,10 @@ static int compare_times(const void *a, const void *b)
 
 static double median_us(uint64_t ns[PROBES])
 {
+	const size_t middle = PROBES / 2;
+
 	qsort(ns, PROBES, sizeof(ns[0]), compare_times);
-	return (double)ns[PROBES / 2] / 1e3;
+	return (double)ns[middle] / 1e3;
 }
 
 /* An exists, unlike a get, is in no statistics. */
