@@ -75,16 +75,26 @@ static uint8_t *heat_of(const struct evict *e, uint64_t page, unsigned s)
 	return &e->r->heat[heat_at(page * PAGE_BYTES + s * SLOT_BYTES, e->r->sb.heat_bytes)];
 }
 
+/* NULL if out of memory. */
+static struct book *book_after(const struct book *old)
+{
+	struct book *b = calloc(1, sizeof(*b));
+
+	if (!b)
+		return NULL;
+	if (old) {
+		memcpy(b->rounds.ghost, old->rounds.ghost, sizeof(b->rounds.ghost));
+		b->rounds.ghosts = old->rounds.ghosts;
+		memcpy(b->visit_ns, old->visit_ns, sizeof(b->visit_ns));
+		b->visits = old->visits;
+	}
+	return b;
+}
+
 void evict_page_taken(struct evict *e, uint64_t page, uint64_t from)
 {
-	struct book *to = calloc(1, sizeof(*to)), *old = *books(e, from);
+	struct book *to = book_after(*books(e, from));
 
-	if (to && old) {
-		memcpy(to->rounds.ghost, old->rounds.ghost, sizeof(to->rounds.ghost));
-		to->rounds.ghosts = old->rounds.ghosts;
-		memcpy(to->visit_ns, old->visit_ns, sizeof(to->visit_ns));
-		to->visits = old->visits;
-	}
 	if (to && e->counted)
 		to->visit_ns[to->visits++ % VISITS] = clock_now_ns();
 	*books(e, page) = to;
