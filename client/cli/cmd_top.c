@@ -200,6 +200,12 @@ static int in_order(const void *a, const void *b)
 	return is_before(a, b) ? -1 : is_before(b, a);
 }
 
+static void sort_rows(struct view *v, int (*order)(const void *a, const void *b))
+{
+	if (v->n_rows > 1) /* and there are any */
+		qsort(v->rows, v->n_rows, sizeof(v->rows[0]), order);
+}
+
 /* Sessions come and go: the rates of a new one count from 0. */
 static void compare(struct view *now, struct view *before)
 {
@@ -208,8 +214,8 @@ static void compare(struct view *now, struct view *before)
 	size_t k = 0;
 
 	now->rates = store_rates(&before->stats, &now->stats, seconds);
-	qsort(now->rows, now->n_rows, sizeof(*now->rows), in_order);
-	qsort(before->rows, before->n_rows, sizeof(*before->rows), in_order);
+	sort_rows(now, in_order);
+	sort_rows(before, in_order);
 	for (size_t i = 0; i < now->n_rows; i++) {
 		struct row *r = &now->rows[i];
 		bool same;
@@ -219,7 +225,7 @@ static void compare(struct view *now, struct view *before)
 		same = k < before->n_rows && !is_before(r, &before->rows[k]);
 		set_rates(r, same ? &before->rows[k].client : &none, seconds);
 	}
-	qsort(now->rows, now->n_rows, sizeof(*now->rows), busiest_first);
+	sort_rows(now, busiest_first);
 }
 
 /* ---- the screen ------------------------------------------------------------------------ */
