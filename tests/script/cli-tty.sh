@@ -11,8 +11,9 @@ start_server s
 with=
 grep -q '^#define HAVE_LIBEDIT 1' "$top_builddir/config.h" && with=edits
 grep -q '^#define HAVE_NCURSES 1' "$top_builddir/config.h" && with="$with screens"
-# libedit frees no names of functions that are added (EL_ADDFN).
-echo 'leak:libedit' >"$dir/leaks"
+# libedit frees no names of functions that are added (EL_ADDFN), nor ncurses what it has before it
+# knows the terminal.
+printf 'leak:libedit\nleak:libtinfo\n' >"$dir/leaks"
 LSAN_OPTIONS=suppressions=$dir/leaks:print_suppressions=0
 ASAN_OPTIONS=${ASAN_OPTIONS:+$ASAN_OPTIONS:}fast_unwind_on_malloc=0
 export LSAN_OPTIONS ASAN_OPTIONS
