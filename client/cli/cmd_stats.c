@@ -70,7 +70,7 @@ static const struct {
 	ROW(evictions, "values evicted", COUNT),
 	ROW(evicted_bytes, "  their blocks", BYTES),
 	ROW(victim_age_ms, "  the last one unused for at least", MS),
-	ROW(moves, "values moved to make room for other sizes", COUNT),
+	ROW(moves, "values moved for other sizes", COUNT),
 	ROW(sessions, "sessions open", COUNT),
 	ROW(sessions_total, "sessions since the start", COUNT),
 	ROW(grants, "requests for blocks", COUNT),
