@@ -126,6 +126,13 @@ void cli_address(const struct cli_conn *conn, char *buf, size_t cap);
 /** Close the connection, if there is one. */
 void cli_close(struct cli *cli);
 
+/**
+ * Call list() for each server of the store, also after one that failed: it does not hide the others.
+ * Returns the last exit status that is not 0.
+ */
+int cli_each_server(struct cli *cli,
+		    int (*list)(struct cli *cli, const struct farkv_server *server));
+
 /** CLI_USAGE, after a report, if this command cannot read stdin; otherwise 0. */
 int cli_stdin(const struct cli *cli);
 

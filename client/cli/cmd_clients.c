@@ -97,7 +97,6 @@ static int list(struct cli *cli, const struct farkv_server *s)
 
 int cmd_clients(struct cli *cli, int argc, char **argv)
 {
-	struct farkv_server s = {.size = sizeof(s)};
 	int code = cli_connect(cli);
 
 	(void)argc;
@@ -109,13 +108,7 @@ int cmd_clients(struct cli *cli, int argc, char **argv)
 	else if (!cli->json && !cli->quiet)
 		printf("%-10s %-4s %-4s %-24s %8s %12s %12s %12s  %s\n", "ID", "KIND", "ROLE",
 		       "PEER", "AGE (s)", "HITS", "MISSES", "SETS", "NAME");
-	/* A server that does not answer does not hide the sessions of the others. */
-	for (size_t i = 0; farkv_server(cli->kv, i, &s) == 0; i++) {
-		int one = list(cli, &s);
-
-		code = one ? one : code;
-	}
-	return code;
+	return cli_each_server(cli, list);
 }
 
 /* The handle of the server of that name; NULL: there is none. Without a name: the store's own. */

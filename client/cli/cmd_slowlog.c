@@ -50,7 +50,6 @@ static int list(struct cli *cli, const struct farkv_server *s)
 
 int cmd_slowlog(struct cli *cli, int argc, char **argv)
 {
-	struct farkv_server s = {.size = sizeof(s)};
 	int code = cli_connect(cli);
 
 	(void)argc;
@@ -61,10 +60,5 @@ int cmd_slowlog(struct cli *cli, int argc, char **argv)
 		puts("server,rank,pause_us,ago_s,what");
 	else if (!cli->json && !cli->quiet)
 		printf("%4s %12s %14s  %-8s\n", "RANK", "PAUSE (us)", "AGO (s)", "WHAT");
-	for (size_t i = 0; farkv_server(cli->kv, i, &s) == 0; i++) {
-		int one = list(cli, &s);
-
-		code = one ? one : code;
-	}
-	return code;
+	return cli_each_server(cli, list);
 }

@@ -188,6 +188,20 @@ void cli_address(const struct cli_conn *conn, char *buf, size_t cap)
 	util_one_line(buf);
 }
 
+int cli_each_server(struct cli *cli,
+		    int (*list)(struct cli *cli, const struct farkv_server *server))
+{
+	struct farkv_server s = {.size = sizeof(s)};
+	int code = CLI_OK;
+
+	for (size_t i = 0; farkv_server(cli->kv, i, &s) == 0; i++) {
+		int one = list(cli, &s);
+
+		code = one ? one : code;
+	}
+	return code;
+}
+
 void cli_close(struct cli *cli)
 {
 	farkv_close(cli->conn->kv);

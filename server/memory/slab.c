@@ -282,7 +282,7 @@ static uint64_t index_pages(const struct slab *s)
 }
 
 /* Pages that a segment of this class must leave: for the index and for small blocks. */
-static uint64_t kept_pages(const struct slab *s, uint8_t cls)
+static uint64_t reserved_pages(const struct slab *s, uint8_t cls)
 {
 	uint64_t share = heap_total(s->heap) / TOMBSTONE_SHARE;
 	uint64_t small = share > s->small_pages ? share - s->small_pages : 0;
@@ -294,14 +294,14 @@ static uint64_t kept_pages(const struct slab *s, uint8_t cls)
 
 uint64_t slab_room(const struct slab *s)
 {
-	uint64_t left = heap_left(s->heap), kept = kept_pages(s, CLASS_COUNT - 1);
+	uint64_t left = heap_left(s->heap), kept = reserved_pages(s, CLASS_COUNT - 1);
 
 	return left > kept ? left - kept : 0;
 }
 
 static uint64_t take_pages(struct slab *s, uint8_t cls, uint32_t n)
 {
-	return heap_left(s->heap) < n + kept_pages(s, cls)
+	return heap_left(s->heap) < n + reserved_pages(s, cls)
 		       ? 0
 		       : heap_take(s->heap, n);
 }
