@@ -10,6 +10,7 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -54,6 +55,8 @@ static void replay_file(const char *path)
 	alarm(SECONDS_MAX);
 	LLVMFuzzerTestOneInput(data, n);
 	alarm(0);
+	/* 0 is what a descriptor is if nobody has set it. */
+	FUZZ_CHECK(fcntl(STDIN_FILENO, F_GETFD) >= 0);
 	free(data);
 }
 

@@ -52,6 +52,7 @@ int connect_open(const struct connect_params *p, struct connect_result *out)
 		.channel = hostile_channel(!(how & 4)),
 		.meta_fd = -1,
 		.tether_fd = -1,
+		.heat_fd = -1,
 		.data_fd = -1,
 		.session = next_session,
 		.prefix = next_session,
