@@ -14,8 +14,8 @@
 #include "grow.h"
 #include "session.h"
 
-/* The reaper's share of the time: 5 %. */
-#define SHARE 20u
+/* The reaper's share of the time: 10 %. */
+#define SHARE 10u
 /* From the start of one walk to the next, at least. */
 #define WALK_PAUSE_NS (2 * NS_PER_SEC)
 
