@@ -3,6 +3,7 @@
 
 #include "adopt.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <stdlib.h>
 
@@ -74,6 +75,18 @@ static int directory_adopt(struct region *r)
 
 /* ---- slots --------------------------------------------------------------------------- */
 
+/* Slots whose blocks are looked up at once: one after the other, each would wait twice for memory. */
+#define GROUP_SLOTS 64u
+static_assert(SUBTABLE_SLOTS % GROUP_SLOTS == 0, "whole groups");
+
+static void group_fetch(const struct slab *slab, const uint64_t *slots)
+{
+	for (unsigned i = 0; i < GROUP_SLOTS; i++)
+		slab_fetch_record(slab, slot_off(atom_load_relaxed(&slots[i])));
+	for (unsigned i = 0; i < GROUP_SLOTS; i++)
+		slab_fetch_state(slab, slot_off(atom_load_relaxed(&slots[i])));
+}
+
 static int slots_check(const struct region *r, const struct slab *slab, uint64_t entry)
 {
 	const uint64_t *slots = region_slots(r, entry);
@@ -83,6 +96,8 @@ static int slots_check(const struct region *r, const struct slab *slab, uint64_t
 		uint64_t w = atom_load_relaxed(&slots[i]);
 		uint64_t off = entry_page(entry) * PAGE_BYTES + i * SLOT_BYTES;
 
+		if (i % GROUP_SLOTS == 0)
+			group_fetch(slab, &slots[i]);
 		if (slot_is_null(w) ? (w & ~SLOT_FROZEN) != empty :
 				      !slab_is_out(slab, slot_block(w)))
 			return damaged(slot_is_null(w) ? "an EMPTY slot of another subtable" :

@@ -9,6 +9,7 @@
 
 #include "common/base/err.h"
 #include "common/base/util.h"
+#include "common/region/fetch.h"
 
 #include "slab_priv.h"
 
@@ -20,6 +21,22 @@ bool slab_is_out(const struct slab *s, struct block_ref ref)
 	uint32_t seg, i;
 
 	return slab_locate_out(s, ref, &seg, &i);
+}
+
+void slab_fetch_record(const struct slab *s, uint64_t off)
+{
+	uint64_t page = off / PAGE_BYTES;
+
+	if (page >= s->first && page - s->first < heap_total(s->heap))
+		fetch_line(&s->segments[s->segment_at[page - s->first]]);
+}
+
+void slab_fetch_state(const struct slab *s, uint64_t off)
+{
+	uint32_t seg, i;
+
+	if (slab_locate(s, off, &seg, &i))
+		fetch_line(&s->segments[seg].state[i]);
 }
 
 enum slab_seen slab_mark(struct slab *s, struct block_ref ref)

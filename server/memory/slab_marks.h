@@ -25,6 +25,14 @@ struct slab_list {
 /** True if this block is out, granted with this incarnation or an earlier one. */
 bool slab_is_out(const struct slab *s, struct block_ref ref);
 
+/**
+ * Prefetch what slab_is_out() reads for a block at `off`, which may be any number: first its
+ * segment's record, for some blocks, then for the same ones the state, whose address that
+ * record has.
+ */
+void slab_fetch_record(const struct slab *s, uint64_t off);
+void slab_fetch_state(const struct slab *s, uint64_t off);
+
 /** A slot or a session refers to this block, with the incarnation it had there. */
 enum slab_seen slab_mark(struct slab *s, struct block_ref ref);
 
