@@ -83,15 +83,17 @@ static bool is_final(int err)
 	       err == FARKV_EMAYBE || err == FARKV_ENOMEM;
 }
 
-static int ops_reserve(struct farkv *kv)
+/* For a call of `n` items. */
+static int ops_reserve(struct farkv *kv, size_t n)
 {
-	if (kv->ops)
-		return 0;
-	kv->ops = calloc(INDEX_RUN_MAX, sizeof(*kv->ops));
-	if (!kv->ops)
-		return err_set(FARKV_ENOMEM, "no memory for a batch");
-	for (size_t i = 0; i < INDEX_RUN_MAX; i++)
-		index_op_init(&kv->ops[i]);
+	if (!kv->ops) {
+		kv->ops = calloc(INDEX_RUN_MAX, sizeof(*kv->ops));
+		if (!kv->ops)
+			return err_set(FARKV_ENOMEM, "no memory for a batch");
+		for (size_t i = 0; i < INDEX_RUN_MAX; i++)
+			index_op_init(&kv->ops[i]);
+	}
+	kv->ops_used = UTIL_MAX(kv->ops_used, UTIL_MIN(n, (size_t)INDEX_RUN_MAX));
 	return 0;
 }
 
@@ -195,18 +197,22 @@ static bool turn(struct farkv *kv, const struct gets *g)
 	/* operations that may hold a value */
 	size_t n = g->have_buffers || g->at < g->n_items ? 0 : g->n;
 	bool more = kv->arena.chunks != NULL;
-	size_t held = 0;
+	size_t held = 0, used = 0;
 
 	arena_drop_old(&kv->arena);
 	handle_shrink_ops(kv, UTIL_MIN(g->n_items, (size_t)INDEX_RUN_MAX));
-	for (size_t i = 0; kv->ops && i < INDEX_RUN_MAX; i++) {
+	for (size_t i = 0; i < kv->ops_used; i++) {
 		struct index_op *op = &kv->ops[i];
 
 		if (i >= n || op->result)
 			index_op_release(kv->conn.index, op);
 		held += op->held_bytes;
+		if (index_op_has_least(op))
+			continue;
+		used = i + 1;
 		more |= kv->conn.index && index_op_has_more(kv->conn.index, op);
 	}
+	kv->ops_used = used;
 	return more || held > INDEX_HELD_KEEP;
 }
 
@@ -244,7 +250,7 @@ static int get_all(struct farkv *kv, struct gets *g, bool *large_out)
 
 	g->n = g->at = 0;
 	arena_age(&kv->arena);
-	final = ops_reserve(kv);
+	final = ops_reserve(kv, g->n_items);
 	if (final)
 		failure_note(&f, 0, final);
 	while (g->at < g->n_items && !final) {
@@ -371,7 +377,7 @@ int batch_put(struct farkv *kv, struct farkv_put_item *items, size_t n)
 	g.items = items;
 	g.n_items = n;
 	g.at = 0;
-	final = ops_reserve(kv);
+	final = ops_reserve(kv, n);
 	if (final)
 		failure_note(&f, 0, final);
 	while (g.at < n && !final) {
@@ -456,7 +462,7 @@ int batch_exists(struct farkv *kv, const struct farkv_key *keys, size_t n, uint8
 {
 	struct failure f = {.err = 0};
 	struct asked a = {.keys = keys, .n_keys = n, .bitmap = bitmap};
-	int final = ops_reserve(kv);
+	int final = ops_reserve(kv, n);
 
 	if (final)
 		failure_note(&f, 0, final);
@@ -493,7 +499,7 @@ int batch_delete(struct farkv *kv, const struct farkv_scan_item *items, size_t n
 		 uint64_t *deleted)
 {
 	struct index_op *ops[INDEX_RUN_MAX];
-	int err = ops_reserve(kv);
+	int err = ops_reserve(kv, n);
 
 	for (size_t at = 0; at < n && !err;) {
 		size_t group = UTIL_MIN(n - at, (size_t)INDEX_RUN_MAX);

@@ -110,8 +110,9 @@ void handle_drop_borrowed(struct farkv *kv)
 
 void handle_shrink_ops(struct farkv *kv, size_t n)
 {
-	for (size_t i = 0; kv->ops && kv->conn.index && i < INDEX_RUN_MAX; i++)
-		if (index_op_has_more(kv->conn.index, &kv->ops[i]) &&
+	for (size_t i = 0; kv->conn.index && i < kv->ops_used; i++)
+		if (!index_op_has_least(&kv->ops[i]) &&
+		    index_op_has_more(kv->conn.index, &kv->ops[i]) &&
 		    (i >= n || !index_op_used_it(&kv->ops[i])))
 			index_op_shrink(kv->conn.index, &kv->ops[i]);
 }
@@ -119,7 +120,7 @@ void handle_shrink_ops(struct farkv *kv, size_t n)
 void handle_release_batch(struct farkv *kv)
 {
 	arena_reset(&kv->arena);
-	for (size_t i = 0; kv->ops && i < INDEX_RUN_MAX; i++)
+	for (size_t i = 0; i < kv->ops_used; i++)
 		index_op_release(kv->conn.index, &kv->ops[i]);
 	handle_shrink_ops(kv, 0);
 }

@@ -79,6 +79,7 @@ struct farkv {
 	uint8_t *copy[2];     /* where the next fast get copies to, and the one after it */
 	struct index_op op;   /* for calls with one key */
 	struct index_op *ops; /* INDEX_RUN_MAX of them, for batches; NULL until needed */
+	size_t ops_used; /* those from here on have no more than the least memory */
 	struct index_scan *scan; /* keys of the last farkv_scan(); NULL until needed */
 	struct queue *queue;  /* submitted requests; NULL until needed */
 	uint32_t queue_depth;

@@ -16,6 +16,8 @@
 #include "common/region/layout.h"
 #include "common/xport/xport.h"
 
+#include "spare.h"
+
 struct index; /* one handle's view of one region */
 
 enum index_kind {
@@ -320,6 +322,11 @@ void index_op_free_held(struct index_op *op);
  * buffers together have more than INDEX_BUFS_KEEP.
  */
 bool index_op_has_more(const struct index *ix, const struct index_op *op);
+/** True if neither its buffer nor what it holds is larger than the least. */
+static inline bool index_op_has_least(const struct index_op *op)
+{
+	return op->buf_bytes <= SPARE_MIN && op->held_bytes <= SPARE_MIN;
+}
 /** True if the value filled a quarter of the buffer: the next value may be as long. */
 static inline bool index_op_used_it(const struct index_op *op)
 {
