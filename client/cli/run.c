@@ -266,7 +266,7 @@ static int options_check(const struct cli *cli, const struct cli_command *c)
 					 "--%s does not apply here",
 					 few[i].name);
 	if (cli->interval && !cli->repeat && !run_is_one_of("interval", c->options))
-		return cli_error(cli, CLI_USAGE, "--interval is between the times of --repeat");
+		return cli_error(cli, CLI_USAGE, "--interval needs --repeat");
 	if (run_is_one_of("local", c->options) && !conn->many &&
 	    (conn->socket || conn->uri || conn->keys || conn->key))
 		return cli_error(cli, CLI_USAGE, "--%s does not apply here",

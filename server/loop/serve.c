@@ -298,7 +298,11 @@ static int choose(struct serving *s)
 		.no_auth = s->cfg->no_auth,
 	};
 
-	return transport_choose(&w, &s->address, &s->plan) ? EXIT_USAGE : 0;
+	if (transport_choose(&w, &s->address, &s->plan))
+		return EXIT_USAGE;
+	if (s->cfg->listen && !s->plan.rdma)
+		log_warn("listen: %s is not used: %s", s->cfg->listen, s->plan.why);
+	return 0;
 }
 
 static int open_socket(struct serving *s)

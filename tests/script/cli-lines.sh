@@ -101,8 +101,8 @@ expect 0 kvcli -r 2 -i 1ms incr n && prints '4\n5\n'
 expect 1 kvcli -r 2 get none && [ "$(wc -l <"$dir/err")" -eq 2 ] || fail "-r: $(cat "$dir/err")"
 expect 0 kvcli --key-base64 -r 2 put AP8KCQ== v && expect 0 kvcli --key-base64 get AP8KCQ==
 expect 64 kvcli -r 2 put n - </dev/null && says '- is stdin, and --repeat would read it again'
-expect 64 kvcli -i 1 get n && says 'interval is between the times of --repeat'
-echo 'get -i 1 n' | expect 64 kvcli && says 'line 1: .*interval is between the times of --repeat'
+expect 64 kvcli -i 1 get n && says '--interval needs --repeat'
+echo 'get -i 1 n' | expect 64 kvcli && says 'line 1: .*--interval needs --repeat'
 expect 64 kvcli -r 2 -i soon get n && says "'soon' is no time"
 expect 64 kvcli -r 0 get n && says 'repeat'
 
