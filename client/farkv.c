@@ -603,18 +603,6 @@ int farkv_class_next(struct farkv *kv, struct farkv_class *c)
 	return 0;
 }
 
-/* Of a newer server there may be more. */
-static const char *pause_name(uint64_t kind)
-{
-	static const char *const names[MSG_PAUSE_KIND_END] = {
-		[MSG_PAUSE_MESSAGE] = "message", [MSG_PAUSE_GROWTH] = "growth",
-		[MSG_PAUSE_SWEEP] = "sweep",     [MSG_PAUSE_CHECK] = "check",
-		[MSG_PAUSE_COUNT] = "count",     [MSG_PAUSE_EXPIRY] = "expiry",
-		[MSG_PAUSE_RETURNS] = "returns", [MSG_PAUSE_TICK] = "timers"};
-
-	return kind < MSG_PAUSE_KIND_END && names[kind] ? names[kind] : "other";
-}
-
 int farkv_pause_next(struct farkv *kv, struct farkv_pause *p)
 {
 	struct msg m = {.type = MSG_PAUSE_REQ}, answer;
@@ -636,7 +624,7 @@ int farkv_pause_next(struct farkv *kv, struct farkv_pause *p)
 	found = (struct farkv_pause){.rank = figure[MSG_PAUSE_RANK - 1],
 				     .ns = figure[MSG_PAUSE_NS - 1],
 				     .ago_ms = figure[MSG_PAUSE_AGO_MS - 1],
-				     .what = pause_name(figure[MSG_PAUSE_KIND - 1])};
+				     .what = msg_pause_name(figure[MSG_PAUSE_KIND - 1])};
 	sized_copy(p, p->size, &found, sizeof(found));
 	return 0;
 }

@@ -140,6 +140,10 @@ static const struct opt opts[] = {
 	 .offset = OFF(control_buffers), .metavar = "NUMBER", .deflt = "64",
 	 .min = 4, .max = 16384,
 	 .help = "RDMA: receive buffers of 16 KiB that all clients share."},
+	{.name = "metrics", .type = OPT_STR, .offset = OFF(metrics),
+	 .metavar = "[HOST:]PORT",
+	 .help = "Answer Prometheus and probes by HTTP: /metrics, /healthz, /readyz. Without HOST "
+		 "at 127.0.0.1; port 0 takes any free port."},
 	{.name = "config", .letter = 'c', .type = OPT_STR, .offset = OFF(config),
 	 .metavar = "FILE", .flags = OPT_NO_FILE | OPT_PATH,
 	 .help = "Read options from FILE, section [kvserver]; the command line "

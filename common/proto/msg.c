@@ -105,6 +105,17 @@ const char *msg_type_name(uint8_t type)
 	return body_of(type) == BODY_BAD ? "?" : kinds[type].name;
 }
 
+const char *msg_pause_name(uint64_t kind)
+{
+	static const char *const names[MSG_PAUSE_KIND_END] = {
+		[MSG_PAUSE_MESSAGE] = "message", [MSG_PAUSE_GROWTH] = "growth",
+		[MSG_PAUSE_SWEEP] = "sweep",     [MSG_PAUSE_CHECK] = "check",
+		[MSG_PAUSE_COUNT] = "count",     [MSG_PAUSE_EXPIRY] = "expiry",
+		[MSG_PAUSE_RETURNS] = "returns", [MSG_PAUSE_TICK] = "timers"};
+
+	return kind < MSG_PAUSE_KIND_END && names[kind] ? names[kind] : "other";
+}
+
 static uint64_t ref_word(const struct msg *m, uint32_t i)
 {
 	struct wire w = wire_reader(m->blocks.refs + (size_t)i * REF_BYTES,

@@ -354,4 +354,7 @@ static inline void msg_add_stat(struct msg *m, uint16_t id, uint64_t value)
 /** "GRANT_REQ" etc.; "?" for unknown numbers. */
 const char *msg_type_name(uint8_t type);
 
+/** "growth" etc., as farkv_pause_next() shows a kind; "other" for unknown ones. */
+const char *msg_pause_name(uint64_t kind);
+
 #endif

@@ -25,6 +25,7 @@
 #include "grow.h"
 #include "inherit.h"
 #include "listen.h"
+#include "metrics.h"
 #include "rekey.h"
 #include "returns.h"
 #include "session.h"
@@ -44,6 +45,7 @@ static const struct loop_module *const modules[] = {
 	&barrier_module,
 	&sweep_module,
 	&stats_module,
+	&metrics_module,
 	&fsck_module,
 	&snapshots_module,
 	NULL,

@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 struct clustermap;
+struct http_listen;
 struct keyfile;
 struct listen_socket;
 struct saver;
@@ -25,6 +26,7 @@ struct control_config {
 	bool keys_on_socket;        /* socket clients need a key, too */
 	const struct clustermap *map; /* of the cluster; NULL: in none */
 	uint32_t server;              /* which of its servers this is */
+	const struct http_listen *metrics; /* where monitoring asks; NULL: nowhere */
 	struct saver *saver; /* makes snapshots; NULL: none */
 	bool saves;          /* to a file */
 	uint64_t save_every_ms; /* 0: not by itself */

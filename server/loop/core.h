@@ -53,6 +53,7 @@ struct loop_module {
 struct loop_counts {
 	uint64_t sessions, sessions_total;
 	uint64_t grants, hints, protocol_errors;
+	uint64_t refused; /* grants of no block */
 	struct hits ended; /* of the sessions that have ended */
 };
 
@@ -89,6 +90,7 @@ struct control {
 	struct barrier *barrier;
 	struct sweep *sweep;
 	struct stats *stats;
+	struct http *http; /* metrics.c; NULL: none */
 	struct fsck *fsck;
 	struct snapshots *snapshots; /* NULL: none are made */
 	uint64_t reclaim_until_ns; /* time limit for the answers to RECLAIM */

@@ -211,10 +211,12 @@ static bool say_full(struct session *s, const struct deferred *d)
 static bool grant(struct session *s, struct msg *g, uint32_t req,
 		  struct block_ref *refs)
 {
-	if (g->blocks.n)
+	if (g->blocks.n) {
 		s->granted_ns = clock_now_ns();
-	else
+	} else {
+		s->control->counts.refused++;
 		slab_write_off(s->control->slab, g->blocks.cls);
+	}
 	sweep_granted(s, refs, g->blocks.n);
 	step_reached(STEP_GRANT);
 	if (!session_reply(s, g, req, refs))

@@ -11,8 +11,13 @@
 void pauses_add(struct pauses *p, enum msg_pause_kind kind, uint64_t since_ns)
 {
 	uint64_t now = clock_now_ns(), ns = now - since_ns;
-	uint32_t at = p->n;
+	struct pause_sum *sum = &p->sum[kind];
+	uint32_t at = p->n, bucket = 0;
 
+	for (uint64_t most = PAUSES_BUCKET_NS; bucket < PAUSES_BUCKETS && ns > most; most *= 10)
+		bucket++;
+	sum->ns += ns;
+	sum->n[bucket]++;
 	while (at > 0 && p->longest[at - 1].ns < ns)
 		at--;
 	if (at == PAUSES_MAX)

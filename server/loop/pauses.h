@@ -20,8 +20,19 @@ struct pause {
 	enum msg_pause_kind kind;
 };
 
+/** Limits of the histograms: each is ten times the one before it. */
+#define PAUSES_BUCKETS 6u
+#define PAUSES_BUCKET_NS UINT64_C(10000) /* the first one's */
+
+/** All of one kind, however short. */
+struct pause_sum {
+	uint64_t ns;
+	uint64_t n[PAUSES_BUCKETS + 1]; /* by their bucket; the last one is for longer ones */
+};
+
 /** Zeroed: none yet. */
 struct pauses {
+	struct pause_sum sum[MSG_PAUSE_KIND_END]; /* by their kind */
 	struct pause longest[PAUSES_MAX]; /* the longest first */
 	uint32_t n;
 };

@@ -4,7 +4,6 @@
 
 #include "serve.h"
 
-#include <ctype.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <limits.h>
@@ -24,6 +23,7 @@
 #include "common/proto/keyfile.h"
 #include "common/rdma/verbs.h"
 #include "control.h"
+#include "http.h"
 #include "listen.h"
 #include "server/memory/fdstore.h"
 #include "server/memory/memlimit.h"
@@ -31,10 +31,8 @@
 #include "server/memory/region_file.h"
 #include "server/saver/start.h"
 #include "snapshots.h"
+#include "socket_uri.h"
 #include "transport.h"
-
-/* "shm://", each byte of a path as %XX, and a NUL. */
-#define URI_MAX (3 * SOCKPATH_MAX + 8)
 
 #define SAVE_EVERY_MIN_MS UINT64_C(1000)
 #define SAVE_EVERY_MAX_MS (UINT64_C(365) * 24 * 3600 * 1000)
@@ -48,9 +46,11 @@ struct serving {
 	struct clustermap *map; /* of the cluster; NULL: in none */
 	uint32_t server;        /* of that map */
 	char path[SOCKPATH_MAX];
-	char uri[URI_MAX]; /* of the socket; empty without one */
+	char uri[SOCKET_URI_MAX]; /* of the socket; empty without one */
 	struct listen_socket socket;
 	bool socket_open;
+	struct http_listen metrics;
+	bool metrics_open;
 	struct region_file file;
 	bool file_open;
 	struct verbs_claim *claim; /* of the RDMA address, until the device listens */
@@ -125,50 +125,6 @@ static void warn_of_memory(const struct server_config *cfg, bool pinned)
 			 "fail for want of memory",
 			 util_format_size(cfg->memory, a, sizeof(a)), room.what,
 			 util_format_size(room.total, b, sizeof(b)));
-}
-
-/* The socket's absolute path; `path` unchanged if that is too long for a socket. */
-static void full_path(const char *path, char full[SOCKPATH_MAX])
-{
-	char cwd[SOCKPATH_MAX];
-	int n = SOCKPATH_MAX;
-
-	if (*path != '/' && getcwd(cwd, sizeof(cwd)))
-		n = snprintf(full, SOCKPATH_MAX, "%s/%s", cwd, path);
-	if (n >= SOCKPATH_MAX)
-		strcpy(full, path);
-}
-
-/*
- * The address as a client needs it: an absolute path, or one relative to the server's folder,
- * with %XX for characters that are special in a URI. FARKV_EINVAL for a path that no client
- * accepts.
- */
-static int uri_of(const char *path, char uri[URI_MAX])
-{
-	char full[SOCKPATH_MAX];
-	char *at = uri;
-
-	full_path(path, full);
-	for (const char *p = full; *p; p++)
-		if ((unsigned char)*p < 0x20 || *p == 0x7f)
-			return err_set(FARKV_EINVAL,
-				       "socket: '%s' holds a control character, "
-				       "which no client takes; choose another "
-				       "--socket",
-				       full);
-	if (*full != '/') {
-		sprintf(uri, "./%s", full);
-		return 0;
-	}
-	at += sprintf(at, "shm://");
-	for (const char *p = full; *p; p++)
-		if (isalnum((unsigned char)*p) || strchr("/._-+=,@:", *p))
-			*at++ = *p;
-		else
-			at += sprintf(at, "%%%02X", (unsigned char)*p);
-	*at = '\0';
-	return 0;
 }
 
 /* A region that was found keeps its mode. */
@@ -266,6 +222,8 @@ static int check(struct serving *s)
 	}
 	if (cfg->keys && keyfile_load(cfg->keys, &s->keys))
 		return EXIT_CONFIG;
+	if (cfg->metrics && http_listen_check(cfg->metrics))
+		return EXIT_USAGE;
 	code = check_snapshots(s);
 	return code ? code : check_cluster(s);
 }
@@ -282,7 +240,7 @@ int serve_check(const struct server_config *cfg)
 	if (!code && w.transport != TRANSPORT_AUTO &&
 	    transport_choose(&w, &s.address, &s.plan))
 		code = EXIT_USAGE;
-	if (!code && cfg->socket && uri_of(cfg->socket, s.uri))
+	if (!code && cfg->socket && socket_uri(cfg->socket, s.uri))
 		code = EXIT_USAGE;
 	keyfile_free(s.keys);
 	free(s.map);
@@ -315,12 +273,20 @@ static int open_socket(struct serving *s)
 		return EXIT_USAGE;
 	else if (sockpath_make_folder(s->path))
 		return EXIT_RUN;
-	if (uri_of(s->path, s->uri))
+	if (socket_uri(s->path, s->uri))
 		return EXIT_USAGE;
 	if (listen_open(s->path, cfg->socket_mode, &s->socket))
 		return EXIT_RUN;
 	s->socket_open = true;
 	return 0;
+}
+
+static int open_metrics(struct serving *s)
+{
+	int err = http_listen_open(s->cfg->metrics, &s->metrics);
+
+	s->metrics_open = !err;
+	return err == FARKV_EINVAL ? EXIT_USAGE : err ? EXIT_RUN : 0;
 }
 
 /* Descriptors that do not fit are dropped without a word, and a session's must not be missing. */
@@ -412,6 +378,7 @@ static int open_control(struct serving *s)
 		.keys_on_socket = cfg->keys_on_socket || !s->plan.rdma,
 		.map = s->map,
 		.server = s->server,
+		.metrics = s->metrics_open ? &s->metrics : NULL,
 		.saver = s->saver.pid > 0 ? &s->saver : NULL,
 		.saves = cfg->save != NULL,
 		.save_every_ms = s->save_every_ms,
@@ -476,8 +443,8 @@ static void announce(const struct serving *s)
 	const char *rdma = control_rdma_address(s->control);
 	const char *pages = s->region.pages_note;
 	const char *uri = s->uri;
-	char size[24], word[URI_MAX + 4], options[PATH_MAX + 256] = "";
-	char line[sizeof(options) + 3 * URI_MAX + 128];
+	char size[24], word[SOCKET_URI_MAX + 4], options[PATH_MAX + 256] = "";
+	char line[sizeof(options) + 3 * SOCKET_URI_MAX + 128];
 
 	if (s->map)
 		log_info("cluster: server %s, %" PRIu32 " of %u partitions, map of epoch %" PRIu64,
@@ -496,12 +463,13 @@ static void announce(const struct serving *s)
 	else if (s->keys)
 		log_info("socket: clients need a key");
 	snprintf(line, sizeof(line),
-		 "kvserver: serving %s at %s%s%s (pid %ld); try: kvcli %s-u %s "
+		 "kvserver: serving %s at %s%s%s (pid %ld)%s%s%s; try: kvcli %s-u %s "
 		 "ping\n",
 		 util_format_size(s->region.sb.region_bytes - s->region.sb.meta_bytes, size,
 				  sizeof(size)),
 		 rdma ? rdma : uri, rdma && *uri ? " and " : "",
-		 rdma ? uri : "", (long)getpid(),
+		 rdma ? uri : "", (long)getpid(), s->metrics_open ? ", metrics at http://" : "",
+		 s->metrics_open ? s->metrics.text : "", s->metrics_open ? "/metrics" : "",
 		 s->keys ? key_options(s, options, sizeof(options)) : "",
 		 util_shell_word(rdma ? rdma : uri, word, sizeof(word)));
 	tell(STDOUT_FILENO, "stdout", line);
@@ -536,6 +504,19 @@ static int open_early(struct serving *s)
 	return open_file(s);
 }
 
+static int take_addresses(struct serving *s)
+{
+	int code = 0;
+
+	if (s->plan.socket)
+		code = open_socket(s);
+	if (!code && s->cfg->metrics)
+		code = open_metrics(s);
+	if (!code && s->plan.rdma)
+		code = claim_address(s);
+	return code;
+}
+
 static int open_all(struct serving *s)
 {
 	struct region_config rc = serve_region(s->cfg);
@@ -544,10 +525,7 @@ static int open_all(struct serving *s)
 	if (code)
 		return code;
 	/* Before memory is taken: the kernel might kill a server that already serves there. */
-	if (s->plan.socket)
-		code = open_socket(s);
-	if (!code && s->plan.rdma)
-		code = claim_address(s);
+	code = take_addresses(s);
 	if (code)
 		return code;
 	/* A device pins all pages where they are. */
@@ -627,6 +605,8 @@ int serve(const struct server_config *cfg)
 	release_claim(&s);
 	if (s.region_open)
 		region_destroy(&s.region);
+	if (s.metrics_open)
+		close(s.metrics.fd);
 	if (s.socket_open)
 		listen_close(&s.socket);
 	/* Last: a server that waits for it takes the socket, too. */

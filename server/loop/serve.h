@@ -20,7 +20,7 @@ struct server_config {
 	uint64_t ack_timeout, tos, control_buffers;
 	char *socket, *config, *listen, *device, *keys;
 	char *memory_file, *cluster_map, *node_name;
-	char *save, *save_every, *restore;
+	char *save, *save_every, *restore, *metrics;
 	unsigned socket_mode, verbose;
 	int hugepages, transport, when_full;
 	bool keys_on_socket, no_auth, verify, replace;

@@ -191,7 +191,7 @@ static void add_evictions(struct msg *m, const struct control *c)
 	}
 }
 
-static void fill(struct control *c, struct msg *m)
+void stats_figures(struct control *c, struct msg *m)
 {
 	const struct stats *st = c->stats;
 	const struct loop_counts *n = &c->counts;
@@ -227,7 +227,7 @@ static bool answer(struct session *s, uint32_t req)
 {
 	struct msg m;
 
-	fill(s->control, &m);
+	stats_figures(s->control, &m);
 	return session_reply(s, &m, req, NULL);
 }
 
@@ -255,24 +255,30 @@ static uint64_t cpu_now_ns(void)
 	return (uint64_t)ts.tv_sec * NS_PER_SEC + (uint64_t)ts.tv_nsec;
 }
 
-bool stats_on_request(struct session *s, const struct msg *m)
+bool stats_count(struct control *c)
 {
-	struct control *c = s->control;
 	struct stats *st = c->stats;
 	uint64_t now = clock_now_ns();
 
 	st->cpu_ns = cpu_now_ns();
-	if (!st->work.on) {
-		if (st->counted_ns && now - st->counted_ns < COUNT_EVERY_NS)
-			return answer(s, m->req);
-		st->walk = (struct region_walk){0};
-		st->now = (struct stats_count){0};
-		if (!count_step(st, c->region, now + WORK_SLICE_NS))
-			return answer(s, m->req);
-		work_start(&c->work, &st->work);
-	}
+	if (st->work.on)
+		return false;
+	if (st->counted_ns && now - st->counted_ns < COUNT_EVERY_NS)
+		return true;
+	st->walk = (struct region_walk){0};
+	st->now = (struct stats_count){0};
+	if (!count_step(st, c->region, now + WORK_SLICE_NS))
+		return true;
+	work_start(&c->work, &st->work);
+	return false;
+}
+
+bool stats_on_request(struct session *s, const struct msg *m)
+{
+	if (stats_count(s->control))
+		return answer(s, m->req);
 	/* A session with too many requests gets the last count. */
-	return waiters_add(&st->waiters, s, m->req) || answer(s, m->req);
+	return waiters_add(&s->control->stats->waiters, s, m->req) || answer(s, m->req);
 }
 
 bool stats_on_class(struct session *s, const struct msg *m)

@@ -8,11 +8,18 @@
 
 #include <stdbool.h>
 
+struct control;
 struct loop_module;
 struct msg;
 struct session;
 
 extern const struct loop_module stats_module;
+
+/** The figures of STATS, with the last count of items. */
+void stats_figures(struct control *c, struct msg *m);
+
+/** Count the items, unless that was done within a second. False: it goes on in the background. */
+bool stats_count(struct control *c);
 
 /** Handle STATS_REQ; false: the session is gone. */
 bool stats_on_request(struct session *s, const struct msg *m);

@@ -52,6 +52,31 @@ START_TEST(first_ones_are_kept_as_they_come)
 }
 END_TEST
 
+START_TEST(sums_count_every_pause_by_kind_and_length)
+{
+	const struct pause_sum *sum;
+	struct pauses p = {0};
+	uint64_t n = 0;
+
+	for (unsigned i = 0; i < 2 * PAUSES_MAX; i++)
+		add(&p, MSG_PAUSE_SWEEP, UINT64_C(20000000));
+	add(&p, MSG_PAUSE_SWEEP, 2000000);
+	sum = &p.sum[MSG_PAUSE_SWEEP];
+	for (unsigned i = 0; i <= PAUSES_BUCKETS; i++)
+		n += sum->n[i];
+	ck_assert_uint_eq(n, 2 * PAUSES_MAX + 1);
+	/* The last bucket ends at a second: the machine may make a pause longer, never shorter. */
+	ck_assert_uint_eq(sum->n[PAUSES_BUCKETS], 2 * PAUSES_MAX + 1);
+	ck_assert_uint_ge(sum->ns, 2 * PAUSES_MAX * UINT64_C(20000000000));
+	ck_assert_uint_eq(p.sum[MSG_PAUSE_GROWTH].ns, 0);
+	pauses_add(&p, MSG_PAUSE_GROWTH, clock_now_ns());
+	ck_assert_uint_eq(p.sum[MSG_PAUSE_GROWTH].n[0] + p.sum[MSG_PAUSE_GROWTH].n[1] +
+				  p.sum[MSG_PAUSE_GROWTH].n[2] + p.sum[MSG_PAUSE_GROWTH].n[3] +
+				  p.sum[MSG_PAUSE_GROWTH].n[4] + p.sum[MSG_PAUSE_GROWTH].n[5] +
+				  p.sum[MSG_PAUSE_GROWTH].n[6], 1);
+}
+END_TEST
+
 static Suite *suite(void)
 {
 	Suite *s = suite_create("pauses");
@@ -59,6 +84,7 @@ static Suite *suite(void)
 
 	tcase_add_test(t, longest_are_kept_in_their_order);
 	tcase_add_test(t, first_ones_are_kept_as_they_come);
+	tcase_add_test(t, sums_count_every_pause_by_kind_and_length);
 	suite_add_tcase(s, t);
 	return s;
 }
