@@ -27,6 +27,7 @@ static const char *const hugepages_choices[] = {"never", "ahead", "auto",
 static const char *const transport_choices[] = {"auto", "shm", "rdma", "both",
 						NULL};
 
+static const char *const log_choices[] = {"text", "logfmt", "json", NULL};
 static const char *const when_full_choices[] = {"refuse", "evict", NULL};
 
 #define OFF(f) offsetof(struct server_config, f)
@@ -96,7 +97,7 @@ static const struct opt opts[] = {
 	 .metavar = "NUMBER", .deflt = "1024", .min = 1, .max = 100000,
 	 .help = "Clients that may be connected at once."},
 	{.name = "drain-ms", .type = OPT_U64, .offset = OFF(drain_ms),
-	 .metavar = "MS", .deflt = "1000", .max = 600000,
+	 .metavar = "MS", .deflt = "1000", .max = 600000, .flags = OPT_RELOAD,
 	 .help = "How long to wait for clients to leave at SIGTERM."},
 	{.name = "transport", .letter = 't', .type = OPT_ENUM,
 	 .offset = OFF(transport), .metavar = "WHICH", .deflt = "auto",
@@ -154,9 +155,13 @@ static const struct opt opts[] = {
 	{.name = "ready-fd", .type = OPT_U64, .offset = OFF(ready_fd),
 	 .metavar = "FD", .max = 1 << 20, .flags = OPT_NO_FILE,
 	 .help = "Write READY and a newline to this descriptor when serving."},
+	{.name = "log-format", .type = OPT_ENUM, .offset = OFF(log_format), .metavar = "FORMAT",
+	 .deflt = "text", .choices = log_choices, .flags = OPT_RELOAD,
+	 .help = "How lines of the log look: text, logfmt or json."},
 	{.name = "verbose", .letter = 'v', .type = OPT_COUNT,
-	 .offset = OFF(verbose), .help = "Log sessions too."},
+	 .offset = OFF(verbose), .flags = OPT_RELOAD, .help = "Log sessions too."},
 	{.name = "quiet", .letter = 'q', .type = OPT_BOOL, .offset = OFF(quiet),
+	 .flags = OPT_RELOAD,
 	 .help = "Log warnings and errors only. The line that says where it serves "
 		 "stays."},
 	{.name = "version", .letter = 'V', .type = OPT_BOOL,
@@ -201,9 +206,9 @@ static int read_options(struct server_config *cfg, int argc, char **argv)
 	}
 	if (!cfg->config)
 		return 0;
+	cfg->verbose = 0; /* the command line is counted again */
 	if (opts_parse_file(&spec, cfg, cfg->config))
 		return EXIT_CONFIG;
-	cfg->verbose = 0;
 	return opts_parse_argv(&spec, cfg, argc, argv, &first) ? EXIT_USAGE : 0;
 }
 
@@ -232,12 +237,31 @@ static int settle_options(struct server_config *cfg)
 	return region_check(&rc);
 }
 
+/* Those of main(), for reread(). */
+static int main_argc;
+static char **main_argv;
+
+static int reread(struct server_config *cfg, struct opts_changes *out)
+{
+	struct server_config now = {0};
+	int code = read_options(&now, main_argc, main_argv);
+
+	if (!code && settle_options(&now))
+		code = EXIT_CONFIG;
+	if (!code)
+		opts_reload(&spec, cfg, &now, out);
+	opts_free(&spec, &now);
+	return code;
+}
+
 int main(int argc, char **argv)
 {
 	struct server_config cfg = {0};
 	int code;
 
 	util_occupy_standard_fds();
+	main_argc = argc;
+	main_argv = argv;
 	log_init("kvserver", LOG_LEVEL_INFO);
 	code = read_options(&cfg, argc, argv);
 	if (code) {
@@ -255,10 +279,7 @@ int main(int argc, char **argv)
 	} else if (cfg.check_config) {
 		printf("%s: ok\n", cfg.config ? cfg.config : "options");
 	} else {
-		log_init("kvserver", cfg.quiet     ? LOG_LEVEL_WARN
-				     : cfg.verbose ? LOG_LEVEL_DEBUG
-						   : LOG_LEVEL_INFO);
-		code = serve(&cfg);
+		code = serve(&cfg, cfg.config ? reread : NULL);
 	}
 	opts_free(&spec, &cfg);
 	return finish_stdout() || code ? code : EXIT_RUN;

@@ -8,6 +8,8 @@
 
 #include <stddef.h>
 
+#define LOG_TEXT_MAX 1000u
+
 enum log_level {
 	LOG_LEVEL_OFF = 0,
 	LOG_LEVEL_ERROR,
@@ -18,6 +20,23 @@ enum log_level {
 
 /** Set the program name that begins every line, and the most verbose level shown. */
 void log_init(const char *program, enum log_level level);
+
+/** How lines look; see log_set_format(). */
+enum log_format {
+	LOG_FORMAT_TEXT,   /* "TIME program: level: text" */
+	LOG_FORMAT_LOGFMT, /* time=TIME level=info program=kvserver msg="text" */
+	LOG_FORMAT_JSON,   /* {"time":"TIME","level":"info","program":"kvserver","msg":"text"} */
+};
+
+/**
+ * Choose the format of the lines, for programs that run for long. From then on lines have the time,
+ * in UTC and milliseconds, unless stderr is journald's ($JOURNAL_STREAM): then "<N>" precedes each
+ * line, with syslog's number of its level. Any thread.
+ */
+void log_set_format(enum log_format format);
+
+/** Change the level. Any thread. */
+void log_set_level(enum log_level level);
 
 /** The current level. Any thread. */
 enum log_level log_get_level(void);
@@ -42,8 +61,8 @@ void log_never_wait(void);
 int log_put(int fd, const char *text, size_t len);
 
 /**
- * Write one line "program: level: text\n" by one write(2); at most 1023 bytes, control
- * characters in the text become '?'. Any thread.
+ * Write one line "program: level: text\n", or as log_set_format() says, by one write(2); at most
+ * LOG_TEXT_MAX bytes of the text, in which control characters become '?'. Any thread.
  */
 void log_msg(enum log_level level, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3)));

@@ -220,6 +220,62 @@ void opts_free(const struct opts_spec *s, void *cfg)
 	}
 }
 
+/* ---- changes ------------------------------------------------------------------------ */
+
+static size_t field_bytes(const struct opt *o)
+{
+	switch (o->type) {
+	case OPT_BOOL:
+		return sizeof(bool);
+	case OPT_COUNT:
+	case OPT_MODE:
+		return sizeof(unsigned);
+	case OPT_ENUM:
+		return sizeof(int);
+	case OPT_SIZE:
+	case OPT_U64:
+		return sizeof(uint64_t);
+	case OPT_LIST:
+		return sizeof(struct opt_list);
+	default:
+		return sizeof(char *);
+	}
+}
+
+static bool differs(const struct opt *o, void *a, void *b)
+{
+	const char *x, *y;
+
+	if (o->type == OPT_LIST)
+		return false;
+	if (o->type != OPT_STR)
+		return memcmp(field(o, a), field(o, b), field_bytes(o)) != 0;
+	x = *(char **)field(o, a);
+	y = *(char **)field(o, b);
+	return x && y ? strcmp(x, y) != 0 : x != y;
+}
+
+void opts_reload(const struct opts_spec *s, void *cfg, void *now, struct opts_changes *out)
+{
+	*out = (struct opts_changes){0};
+	for (size_t i = 0; i < s->n_opts; i++) {
+		const struct opt *o = &s->opts[i];
+		char *list = o->flags & OPT_RELOAD ? out->taken : out->left;
+		size_t at = strlen(list), bytes = field_bytes(o);
+		uint8_t other[sizeof(struct opt_list)];
+
+		if (!differs(o, cfg, now))
+			continue;
+		snprintf(list + at, sizeof(out->left) - at, " %s", o->name);
+		if (!(o->flags & OPT_RELOAD))
+			continue;
+		/* A string belongs to one of the two. */
+		memcpy(other, field(o, cfg), bytes);
+		memcpy(field(o, cfg), field(o, now), bytes);
+		memcpy(field(o, now), other, bytes);
+	}
+}
+
 /* ---- command line -------------------------------------------------------------- */
 
 struct getopt_tables {

@@ -48,6 +48,7 @@ enum opt_flags {
 	OPT_HIDDEN = 1u << 1,  /* not in --help or the man page */
 	OPT_OPTIONAL_ARG = 1u << 2, /* --name[=ARG]; `implied` if absent */
 	OPT_PATH = 1u << 3, /* OPT_STR: may not be empty */
+	OPT_RELOAD = 1u << 4, /* may change while the program runs: opts_reload() */
 };
 
 struct opts_spec {
@@ -79,6 +80,17 @@ int opts_parse_argv(const struct opts_spec *s, void *cfg, int argc, char **argv,
  * FARKV_ESYS.
  */
 int opts_parse_file(const struct opts_spec *s, void *cfg, const char *path);
+
+/** Names of options, each after a blank; empty: none. Longer lists are cut. */
+struct opts_changes {
+	char taken[256], left[256];
+};
+
+/**
+ * Take over from `now` what differs and has OPT_RELOAD. The names of those go to `taken`, of others
+ * that differ to `left`. Both structs stay the caller's.
+ */
+void opts_reload(const struct opts_spec *s, void *cfg, void *now, struct opts_changes *out);
 
 /** Free what the parsers allocated. */
 void opts_free(const struct opts_spec *s, void *cfg);

@@ -110,9 +110,14 @@ static void on_tick(evutil_socket_t fd, short what, void *arg)
 
 static void on_hangup(evutil_socket_t sig, short what, void *arg)
 {
+	struct control *c = arg;
+
 	(void)sig;
 	(void)what;
-	rekey(arg);
+	if (c->cfg.reload)
+		c->cfg.reload(c->cfg.reload_arg, &c->cfg);
+	if (c->cfg.keys || !c->cfg.reload)
+		rekey(c);
 }
 
 /* ---- life ------------------------------------------------------------------------- */

@@ -20,6 +20,9 @@ struct control_config {
 	struct listen_socket *socket;            /* NULL: no Unix socket */
 	const struct verbs_server_config *rdma;  /* NULL: no RDMA; region and
 								functions in it are ignored */
+	/* At SIGHUP: read options again and change them here; NULL: there are none to read. */
+	void (*reload)(void *arg, struct control_config *cfg);
+	void *reload_arg;
 	struct keyfile *keys; /* NULL: no authentication; read again at SIGHUP
 				 by the control loop */
 	bool evict; /* when memory is short, rather than refuse */

@@ -101,8 +101,7 @@ void rekey(struct control *c)
 	struct keyfile *old;
 
 	if (!c->cfg.keys) {
-		log_info("SIGHUP: nothing to read again: there are no --keys, and "
-			 "options are read at start");
+		log_info("SIGHUP: nothing to read again: there are no --keys and no --config");
 		return;
 	}
 	if (keyfile_reload(c->cfg.keys, &old)) {

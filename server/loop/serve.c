@@ -17,6 +17,7 @@
 #include "common/base/clock.h"
 #include "common/base/err.h"
 #include "common/base/log.h"
+#include "common/base/opts.h"
 #include "common/base/sockpath.h"
 #include "common/base/util.h"
 #include "common/proto/clustermap.h"
@@ -39,7 +40,8 @@
 
 /* Everything that serve() opens. */
 struct serving {
-	const struct server_config *cfg;
+	struct server_config *cfg;
+	serve_reread *reread;
 	struct transport_address address;
 	struct transport_plan plan;
 	struct keyfile *keys;
@@ -228,7 +230,7 @@ static int check(struct serving *s)
 	return code ? code : check_cluster(s);
 }
 
-int serve_check(const struct server_config *cfg)
+int serve_check(struct server_config *cfg)
 {
 	struct serving s = {.cfg = cfg};
 	struct transport_wanted w = {.transport = TRANSPORT_SHM};
@@ -362,6 +364,34 @@ static int claim_address(struct serving *s)
 	return xport_verbs->claim_open(&rdma, &s->claim) && !do_without_rdma(s) ? EXIT_RUN : 0;
 }
 
+/* The level and look of the log. */
+static void set_log(const struct server_config *cfg)
+{
+	log_set_level(cfg->quiet     ? LOG_LEVEL_WARN
+		      : cfg->verbose ? LOG_LEVEL_DEBUG
+				     : LOG_LEVEL_INFO);
+	log_set_format((enum log_format)cfg->log_format);
+}
+
+/* At SIGHUP. */
+static void reload(void *arg, struct control_config *cc)
+{
+	struct opts_changes changes;
+	struct serving *s = arg;
+
+	if (s->reread(s->cfg, &changes)) {
+		log_error("SIGHUP: the options stay as they are: %s", err_detail());
+		return;
+	}
+	set_log(s->cfg);
+	cc->drain_ms = (uint32_t)s->cfg->drain_ms;
+	if (*changes.left)
+		log_warn("SIGHUP: changed in %s, but only a restart changes:%s", s->cfg->config,
+			 changes.left);
+	log_info("SIGHUP: options read again; changed:%s",
+		 *changes.taken ? changes.taken : " none");
+}
+
 static int open_control(struct serving *s)
 {
 	const struct server_config *cfg = s->cfg;
@@ -372,6 +402,8 @@ static int open_control(struct serving *s)
 		.hello_ms = 5000,
 		.socket = s->plan.socket ? &s->socket : NULL,
 		.rdma = s->plan.rdma ? &rdma : NULL,
+		.reload = s->reread ? reload : NULL,
+		.reload_arg = s,
 		.keys = s->keys,
 		.evict = evicts(s),
 		/* Without RDMA the socket's clients are the only ones to authenticate. */
@@ -581,12 +613,13 @@ static void signals_hold(bool hold)
 	sigprocmask(hold ? SIG_BLOCK : SIG_UNBLOCK, &set, NULL);
 }
 
-int serve(const struct server_config *cfg)
+int serve(struct server_config *cfg, serve_reread *reread)
 {
-	struct serving s = {.cfg = cfg};
+	struct serving s = {.cfg = cfg, .reread = reread};
 	int code;
 
 	log_never_wait();
+	set_log(cfg);
 	signals_hold(true);
 	code = open_all(&s);
 	signals_hold(code != 0);

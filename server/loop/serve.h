@@ -8,6 +8,8 @@
 
 #include "server/memory/region.h"
 
+struct opts_changes;
+
 enum serve_exit { EXIT_RUN = 1, EXIT_USAGE = 64, EXIT_CONFIG = 78 };
 
 /** What happens to a put in a full store; --when-full. */
@@ -22,7 +24,7 @@ struct server_config {
 	char *memory_file, *cluster_map, *node_name;
 	char *save, *save_every, *restore, *metrics;
 	unsigned socket_mode, verbose;
-	int hugepages, transport, when_full;
+	int hugepages, transport, when_full, log_format;
 	bool keys_on_socket, no_auth, verify, replace;
 	bool quiet, check_config, version, help, print_man;
 };
@@ -37,9 +39,18 @@ struct region_config serve_region(const struct server_config *cfg);
  * Check what needs no side effects: addresses, keys. Returns an exit code with a detail, or
  * 0.
  */
-int serve_check(const struct server_config *cfg);
+int serve_check(struct server_config *cfg);
 
-/** Serve until a signal ends it. Errors are logged. Returns the exit code. */
-int serve(const struct server_config *cfg);
+/**
+ * Read the options again into `cfg`, as far as they may change while it serves; at SIGHUP. 0, or an
+ * exit code with a detail, and then nothing has changed.
+ */
+typedef int serve_reread(struct server_config *cfg, struct opts_changes *out);
+
+/**
+ * Serve until a signal ends it. Errors are logged. Returns the exit code. `reread` NULL: there is no
+ * file of options.
+ */
+int serve(struct server_config *cfg, serve_reread *reread);
 
 #endif

@@ -102,7 +102,7 @@ export dir
 if unshare -m true 2>/dev/null; then private='unshare -m'; else private='unshare -Urm'; fi
 if $private sh "$dir/full.sh" 2>/dev/null; then
 	prints 'old snap\n'
-	grep -q "^kvserver: error: save: cannot write $dir/tmpfs/snap: No space left on device" "$dir/err" ||
+	grep -q " kvserver: error: save: cannot write $dir/tmpfs/snap: No space left on device" "$dir/err" ||
 		fail "a full disk: $(cat "$dir/err")"
 else
 	echo "  left out: a disk that is full: no file system can be mounted here"

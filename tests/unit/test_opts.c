@@ -34,11 +34,11 @@ static const struct opt opts[] = {
 	 .metavar = "SIZE", .deflt = "1g", .unit = 1 << 20, .min = 1 << 20,
 	 .max = UINT64_C(1) << 40, .help = "A size; a bare number counts MiB."},
 	{.name = "number", .type = OPT_U64, .offset = OFF(number),
-	 .metavar = "N", .deflt = "5", .max = 10, .help = "A number."},
+	 .metavar = "N", .deflt = "5", .max = 10, .flags = OPT_RELOAD, .help = "A number."},
 	{.name = "mode", .type = OPT_MODE, .offset = OFF(mode),
 	 .metavar = "MODE", .deflt = "0600", .help = "A file mode."},
 	{.name = "text", .letter = 't', .type = OPT_STR, .offset = OFF(text),
-	 .metavar = "TEXT", .help = "Any text with a - and a \\ in it."},
+	 .metavar = "TEXT", .flags = OPT_RELOAD, .help = "Any text with a - and a \\ in it."},
 	{.name = "list", .letter = 'P', .type = OPT_LIST, .offset = OFF(list),
 	 .metavar = "X", .help = "Several."},
 	{.name = "choice", .type = OPT_ENUM, .offset = OFF(choice),
@@ -325,6 +325,45 @@ static const char *printed(void (*print)(const struct opts_spec *, FILE *))
 	return text;
 }
 
+/* The values of a command line, and nothing of others. */
+static struct config parsed(const char *line)
+{
+	struct config before = cfg, c;
+
+	memset(&cfg, 0, sizeof(cfg));
+	opts_defaults(&spec, &cfg);
+	ck_assert_int_eq(parse(line), 0);
+	c = cfg;
+	cfg = before;
+	return c;
+}
+
+START_TEST(opts_reload_takes_what_may_change_and_names_the_rest)
+{
+	struct config old = parsed("-v --number=3 --text=a --path=/a");
+	struct config now = parsed("--number=4 --text=b --path=/b --mode=0640 --size=2g -P x");
+	struct opts_changes changes;
+
+	opts_reload(&spec, &old, &now, &changes);
+	ck_assert_str_eq(changes.taken, " number text");
+	ck_assert_str_eq(changes.left, " loud size mode path");
+	ck_assert_uint_eq(old.number, 4);
+	ck_assert_str_eq(old.text, "b");
+	ck_assert_str_eq(now.text, "a"); /* each is freed once */
+	ck_assert_str_eq(old.path, "/a");
+	ck_assert_uint_eq(old.loud, 1);
+	ck_assert_uint_eq(old.mode, 0600);
+	opts_free(&spec, &now);
+	now = parsed("-v --number=4 --path=/a");
+	opts_reload(&spec, &old, &now, &changes);
+	ck_assert_str_eq(changes.taken, " text");
+	ck_assert_str_eq(changes.left, "");
+	ck_assert_ptr_null(old.text);
+	opts_free(&spec, &now);
+	opts_free(&spec, &old);
+}
+END_TEST
+
 START_TEST(opts_print_help_shows_options_defaults_and_wraps)
 {
 	const char *text = printed(opts_print_help);
@@ -375,6 +414,7 @@ static Suite *suite(void)
 			    (int)ARRAY_SIZE(bad_files));
 	tcase_add_test(t, opts_parse_file_unreadable_is_refused);
 	tcase_add_test(t, opts_parse_file_long_line_and_noise);
+	tcase_add_test(t, opts_reload_takes_what_may_change_and_names_the_rest);
 	tcase_add_test(t, opts_print_help_shows_options_defaults_and_wraps);
 	tcase_add_test(t, opts_print_man_escapes);
 	suite_add_tcase(s, t);

@@ -175,7 +175,7 @@ static ssize_t log_line(const char *text, char *buf, size_t cap)
 	return n;
 }
 
-START_TEST(log_msg_is_one_line_of_at_most_1023_bytes)
+START_TEST(log_msg_is_one_line_of_bounded_length)
 {
 	char big[2000], b[4096];
 	ssize_t n;
@@ -187,8 +187,39 @@ START_TEST(log_msg_is_one_line_of_at_most_1023_bytes)
 	memset(big, 'x', sizeof(big) - 1);
 	big[sizeof(big) - 1] = '\0';
 	n = log_line(big, b, sizeof(b));
-	ck_assert_int_eq(n, 1023);
-	ck_assert_ptr_eq(memchr(b, '\n', n), b + 1022);
+	ck_assert_int_eq(n, (int)strlen("test: error: ") + (int)LOG_TEXT_MAX + 1);
+	ck_assert_ptr_eq(memchr(b, '\n', n), b + n - 1);
+}
+END_TEST
+
+START_TEST(log_formats_quote_and_stamp)
+{
+	static const struct {
+		enum log_format format;
+		const char *before, *after;
+	} want[] = {
+		{LOG_FORMAT_TEXT, "2", "Z test: error: a \"b\" c\\d\xff\xc3\xa4?\n"},
+		{LOG_FORMAT_LOGFMT, "time=2",
+		 "Z level=error program=test msg=\"a \\\"b\\\" c\\\\d?\xc3\xa4?\"\n"},
+		{LOG_FORMAT_JSON, "{\"time\":\"2",
+		 "Z\",\"level\":\"error\",\"program\":\"test\","
+		 "\"msg\":\"a \\\"b\\\" c\\\\d?\xc3\xa4?\"}\n"},
+	};
+	char b[4096];
+
+	unsetenv("JOURNAL_STREAM");
+	log_init("test", LOG_LEVEL_INFO);
+	for (size_t i = 0; i < sizeof(want) / sizeof(want[0]); i++) {
+		size_t before = strlen(want[i].before), stamp = strlen("026-11-29T12:30:00.123");
+		ssize_t n;
+
+		log_set_format(want[i].format);
+		n = log_line("a \"b\" c\\d\xff\xc3\xa4\n", b, sizeof(b) - 1);
+		ck_assert_int_eq(n, (int)(before + stamp + strlen(want[i].after)));
+		b[n] = '\0';
+		ck_assert_mem_eq(b, want[i].before, before);
+		ck_assert_str_eq(b + before + stamp, want[i].after);
+	}
 }
 END_TEST
 
@@ -599,7 +630,8 @@ static Suite *suite(void)
 	tcase_add_test(t, err_str_every_number_has_a_text_of_its_own);
 	tcase_add_test(t, err_set_long_line_is_bounded_and_returns_the_number);
 	tcase_add_test(t, err_set_quotes_others_in_one_line);
-	tcase_add_test(t, log_msg_is_one_line_of_at_most_1023_bytes);
+	tcase_add_test(t, log_msg_is_one_line_of_bounded_length);
+	tcase_add_test(t, log_formats_quote_and_stamp);
 	tcase_add_loop_test(t, log_that_must_not_wait_drops_counts_and_reports, 0, READERS);
 	tcase_add_test(t, err_detail_belongs_to_the_thread);
 	tcase_add_test(t, sockpath_follows_the_runtime_folder);
