@@ -147,6 +147,24 @@ AC_DEFUN([FARKV_JEMALLOC], [
   AM_CONDITIONAL([HAVE_JEMALLOC], [test "x$have_jemalloc" = xyes])
 ])
 
+dnl FARKV_NUMA: kvserver --numa-node, where libnuma is.
+AC_DEFUN([FARKV_NUMA], [
+  AC_ARG_WITH([numa],
+    [AS_HELP_STRING([--with-numa=auto|yes|no],
+      [kvserver --numa-node, by libnuma @<:@auto@:>@])],
+    [], [with_numa=auto])
+  have_numa=no
+  numa_summary=no
+  AS_IF([test "x$with_numa" != xno], [
+    numa_summary="no, for that install libnuma-dev"
+    PKG_CHECK_MODULES([NUMA], [numa >= 2.0], [have_numa=yes], [:])
+    AS_IF([test "x$with_numa$have_numa" = xyesno],
+      [AC_MSG_ERROR([--with-numa: no libnuma here; install libnuma-dev])])])
+  AS_IF([test "x$have_numa" = xyes],
+    [AC_DEFINE([HAVE_NUMA], [1], [Define if libnuma is present.])
+    numa_summary=yes])
+])
+
 dnl FARKV_LMDB: the LMDB binding of kvbench, built where the library is.
 AC_DEFUN([FARKV_LMDB], [
   PKG_CHECK_MODULES([LMDB], [lmdb], [have_lmdb=yes], [have_lmdb=no])

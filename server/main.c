@@ -145,6 +145,11 @@ static const struct opt opts[] = {
 	 .metavar = "[HOST:]PORT",
 	 .help = "Answer Prometheus and probes by HTTP: /metrics, /healthz, /readyz. Without HOST "
 		 "at 127.0.0.1; port 0 takes any free port."},
+	{.name = "user", .letter = 'u', .type = OPT_STR, .offset = OFF(user), .metavar = "USER",
+	 .help = "Started by root: run as this user, with its groups. Sockets and ports are taken "
+		 "before; files are read and made as that user does it."},
+	{.name = "numa-node", .type = OPT_STR, .offset = OFF(numa_node), .metavar = "N",
+	 .help = "Run on the CPUs of this NUMA node, and take memory from it while it has some."},
 	{.name = "config", .letter = 'c', .type = OPT_STR, .offset = OFF(config),
 	 .metavar = "FILE", .flags = OPT_NO_FILE | OPT_PATH,
 	 .help = "Read options from FILE, section [kvserver]; the command line "

@@ -13,6 +13,7 @@
 #include "common/base/util.h"
 #include "common/rdma/verbs.h"
 #include "server/index/adopt.h"
+#include "server/memory/notify.h"
 
 #include "barrier.h"
 #include "conn_rdma.h"
@@ -68,6 +69,7 @@ static void drain_begin(evutil_socket_t sig, short what, void *arg)
 			 c->n_connections);
 	c->drain_until =
 		clock_now_ns() + (uint64_t)c->cfg.drain_ms * NS_PER_MS;
+	(void)notify_send("STOPPING=1", -1);
 	if (c->unix_port)
 		(void)conn_unix_accept(c->unix_port, false);
 	/* Clients take a server that listens for the next one. */

@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "common/base/err.h"
+#include "common/base/privileges.h"
 
 #define BACKLOG 256
 
@@ -31,6 +32,7 @@ static int make_parent(const char *path)
 		return 0;
 	*slash = '\0';
 	if (mkdir(dir, mode) == 0) {
+		privileges_give(dir);
 		if (chmod(dir, mode) == 0) /* whatever the umask */
 			return 0;
 	} else if (errno == EEXIST) {
@@ -95,6 +97,7 @@ static int lock_take(const char *path)
 		}
 		if (fstat(fd, &mine) == 0 && is_still(name, &mine)) {
 			(void)fchmod(fd, 0600); /* whatever the umask */
+			privileges_give(name);
 			if (ftruncate(fd, 0) == 0)
 				dprintf(fd, "%ld\n", (long)getpid());
 			return fd;
@@ -171,6 +174,8 @@ int listen_open(const char *path, unsigned mode, struct listen_socket *l_out)
 	l.fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	if (l.fd >= 0 && fchmod(l.fd, mode) == 0)
 		bound = bind(l.fd, (struct sockaddr *)&a, sizeof(a)) == 0;
+	if (bound)
+		privileges_give(path);
 	if (!bound || chmod(path, mode) || lstat(path, &st)) {
 		err_set_errno(err, errno, "cannot listen at %s", path);
 		goto err_close;

@@ -18,6 +18,7 @@
 #include "common/base/err.h"
 #include "common/base/log.h"
 #include "common/base/opts.h"
+#include "common/base/privileges.h"
 #include "common/base/sockpath.h"
 #include "common/base/util.h"
 #include "common/proto/clustermap.h"
@@ -28,6 +29,8 @@
 #include "listen.h"
 #include "server/memory/fdstore.h"
 #include "server/memory/memlimit.h"
+#include "server/memory/notify.h"
+#include "server/memory/numa.h"
 #include "server/memory/region.h"
 #include "server/memory/region_file.h"
 #include "server/saver/start.h"
@@ -42,6 +45,7 @@
 struct serving {
 	struct server_config *cfg;
 	serve_reread *reread;
+	bool checking; /* --check-config */
 	struct transport_address address;
 	struct transport_plan plan;
 	struct keyfile *keys;
@@ -207,6 +211,10 @@ static int check(struct serving *s)
 
 	if (transport_address(cfg->listen, &s->address))
 		return EXIT_USAGE;
+	if (cfg->user && privileges_find(cfg->user))
+		return EXIT_USAGE;
+	if (!s->checking && privileges_begin())
+		return EXIT_USAGE;
 	if (cfg->keys_on_socket && !cfg->keys) {
 		err_set(FARKV_EINVAL, "keys-on-socket: there are no keys; give "
 				      "--keys FILE");
@@ -226,13 +234,15 @@ static int check(struct serving *s)
 		return EXIT_CONFIG;
 	if (cfg->metrics && http_listen_check(cfg->metrics))
 		return EXIT_USAGE;
+	if (cfg->numa_node && numa_node_parse(cfg->numa_node) < 0)
+		return EXIT_USAGE;
 	code = check_snapshots(s);
 	return code ? code : check_cluster(s);
 }
 
 int serve_check(struct server_config *cfg)
 {
-	struct serving s = {.cfg = cfg};
+	struct serving s = {.cfg = cfg, .checking = true};
 	struct transport_wanted w = {.transport = TRANSPORT_SHM};
 	int code = check(&s);
 
@@ -507,6 +517,7 @@ static void announce(const struct serving *s)
 	tell(STDOUT_FILENO, "stdout", line);
 	if (cfg->ready_fd)
 		tell_ready((int)cfg->ready_fd);
+	(void)notify_send("READY=1", -1);
 }
 
 /* Before anything that a child must not have. */
@@ -524,13 +535,17 @@ static int open_early(struct serving *s)
 {
 	int code = check(s);
 
+	if (!code && s->cfg->numa_node && numa_place(numa_node_parse(s->cfg->numa_node)))
+		code = EXIT_RUN;
 	if (!code)
 		code = choose(s);
 	if (!code)
 		code = start_saver(s);
 	if (code)
 		return code;
+	privileges_raise();
 	raise_file_limit(s->cfg->max_sessions);
+	privileges_lower();
 	/* A file size limit below the region's size: report an error instead of ending. */
 	signal(SIGXFSZ, SIG_IGN);
 	return open_file(s);
@@ -540,12 +555,14 @@ static int take_addresses(struct serving *s)
 {
 	int code = 0;
 
+	privileges_raise();
 	if (s->plan.socket)
 		code = open_socket(s);
 	if (!code && s->cfg->metrics)
 		code = open_metrics(s);
 	if (!code && s->plan.rdma)
 		code = claim_address(s);
+	privileges_lower();
 	return code;
 }
 
@@ -571,7 +588,11 @@ static int open_all(struct serving *s)
 	if (region_create(&rc, &s->region))
 		return EXIT_RUN;
 	s->region_open = true;
+	privileges_raise(); /* a device takes locked memory */
 	code = open_control(s);
+	privileges_lower();
+	if (!code && privileges_drop())
+		code = EXIT_RUN;
 	if (!code && s->socket_open && listen_begin(&s->socket))
 		code = EXIT_RUN;
 	return code;

@@ -21,6 +21,7 @@
 
 #include "common/base/clock.h"
 #include "common/base/err.h"
+#include "common/base/privileges.h"
 #include "common/base/util.h"
 #include "common/snapshot/outfile.h"
 #include "common/snapshot/restore.h"
@@ -187,6 +188,8 @@ static void child_run(const struct saver_config *cfg, const struct saver *s, pid
 	sigaction(SAVER_INTERRUPT, &sa, NULL);
 	signal(SIGXFSZ, SIG_IGN);
 	signal(SIGPIPE, SIG_IGN);
+	if (privileges_drop())
+		exit(1);
 	prctl(PR_SET_PDEATHSIG, SAVER_INTERRUPT);
 	prctl(PR_SET_NAME, "kvserver-saver");
 	while (getppid() == parent) {

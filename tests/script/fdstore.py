@@ -45,6 +45,8 @@ class Systemd:
                                                     socket.MSG_DONTWAIT)
             except BlockingIOError:
                 return
+            if text in (b"READY=1", b"STOPPING=1"):
+                continue
             fields = dict(line.split("=", 1) for line in text.decode().split("\n"))
             name = fields["FDNAME"]
             if "FDSTOREREMOVE" in fields:
