@@ -22,6 +22,7 @@
 
 #include "common/base/clock.h"
 #include "common/base/err.h"
+#include "common/base/probes.h"
 
 #include "dial.h"
 #include "queue_state.h"
@@ -207,6 +208,7 @@ int relink_end(struct farkv *kv)
 		bool tell;
 
 		adopt(kv, &l);
+		PROBE1(reconnect, same_region(kv, before));
 		tell = !kv->notified && !same_region(kv, before);
 		kv->notified = false;
 		kv->next_attempt_ns = 0;

@@ -165,6 +165,24 @@ AC_DEFUN([FARKV_NUMA], [
     numa_summary=yes])
 ])
 
+dnl FARKV_SDT: probes for perf, bpftrace and SystemTap, where their header is.
+AC_DEFUN([FARKV_SDT], [
+  AC_ARG_WITH([probes],
+    [AS_HELP_STRING([--with-probes=auto|yes|no],
+      [probes for perf, bpftrace and SystemTap, by sys/sdt.h @<:@auto@:>@])],
+    [], [with_probes=auto])
+  have_sdt=no
+  sdt_summary=no
+  AS_IF([test "x$with_probes" != xno], [
+    sdt_summary="no, for that install systemtap-sdt-dev"
+    AC_CHECK_HEADER([sys/sdt.h], [have_sdt=yes])
+    AS_IF([test "x$with_probes$have_sdt" = xyesno],
+      [AC_MSG_ERROR([--with-probes: no sys/sdt.h here; install systemtap-sdt-dev])])])
+  AS_IF([test "x$have_sdt" = xyes],
+    [AC_DEFINE([HAVE_SDT], [1], [Define if sys/sdt.h is present.])
+    sdt_summary=yes])
+])
+
 dnl FARKV_LMDB: the LMDB binding of kvbench, built where the library is.
 AC_DEFUN([FARKV_LMDB], [
   PKG_CHECK_MODULES([LMDB], [lmdb], [have_lmdb=yes], [have_lmdb=no])

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "common/base/clock.h"
+#include "common/base/probes.h"
 #include "common/base/util.h"
 #include "server/index/evict.h"
 #include "server/memory/evacuate.h"
@@ -276,6 +277,7 @@ static void round_end(struct control *c)
 {
 	struct evictor *e = c->evictor;
 
+	PROBE1(eviction_round, evicted(e));
 	if (e->round_evicts && evicted(e) == 0)
 		e->fruitless = requests(c);
 	if (e->phase == EVACUATION_VISITS)

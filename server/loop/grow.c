@@ -9,6 +9,7 @@
 #include "common/base/atomic.h"
 #include "common/base/clock.h"
 #include "common/base/log.h"
+#include "common/base/probes.h"
 #include "common/base/util.h"
 #include "common/rdma/verbs.h"
 #include "common/xport/xport.h"
@@ -441,6 +442,7 @@ static void finished(struct grow *g)
 	st->ns_total += m->total_ns;
 	st->ns_max = UTIL_MAX(st->ns_max, m->total_ns);
 	st->frozen_ns_max = UTIL_MAX(st->frozen_ns_max, m->frozen_ns);
+	PROBE3(migration, m->kind == MIGRATE_SPLIT, m->live, m->total_ns);
 	if (m->damaged && core_complaint_due(g->c))
 		log_warn("%u index slots named no block of their own:  "
 			 "dropped; a client has written where it must not, or "

@@ -10,6 +10,7 @@
 #include "common/base/atomic.h"
 #include "common/base/clock.h"
 #include "common/base/log.h"
+#include "common/base/probes.h"
 #include "common/base/util.h"
 #include "server/memory/slab_marks.h"
 #include "server/memory/step.h"
@@ -209,6 +210,7 @@ static void sweep_finish(struct control *c)
 	w->stats.sweeps++;
 	w->stats.swept += w->outcome.leaked;
 	w->stats.last_ns = now - w->began_ns;
+	PROBE3(sweep, w->outcome.leaked, w->outcome.leaked_bytes, w->stats.last_ns);
 	w->not_before_ns =
 		now + UTIL_MAX(PAUSE_FACTOR * w->cpu_ns, PAUSE_MIN_NS);
 	w->retry_ns = 0;

@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/**
+ * probes.h - points at which perf, bpftrace or SystemTap can look at rare events, if configure found
+ * sys/sdt.h: each is a nop in the code and a note in the file. Without it they are nothing.
+ * doc/monitoring.md lists them with their arguments, which are integers.
+ */
+#ifndef COMMON_BASE_PROBES_H
+#define COMMON_BASE_PROBES_H
+
+#ifdef HAVE_SDT
+#include <sys/sdt.h>
+
+#define PROBE1(name, a) DTRACE_PROBE1(farkv, name, a)
+#define PROBE3(name, a, b, c) DTRACE_PROBE3(farkv, name, a, b, c)
+#else
+#define PROBE1(name, a) ((void)(a))
+#define PROBE3(name, a, b, c) ((void)(a), (void)(b), (void)(c))
+#endif
+
+#endif
