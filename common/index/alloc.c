@@ -240,7 +240,7 @@ bool alloc_low(const struct alloc *a, uint8_t cls, uint64_t now,
 	const struct alloc_class *s = &a->cls[cls];
 
 	if (s->asking || (s->n_free > spoken_for &&
-			  s->n_free - spoken_for > s->last_grant / 4))
+			  s->n_free - spoken_for > s->last_grant * 3 / 8))
 		return false;
 	return s->n_free < spoken_for || !deferred_is_ready(s, now);
 }

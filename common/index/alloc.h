@@ -96,11 +96,11 @@ bool alloc_low(const struct alloc *a, uint8_t cls, uint64_t now,
 	       uint32_t spoken_for);
 
 /**
- * How many blocks of `cls` to ask the server for. 0 if a request is outstanding, or if enough are
- * free beyond `spoken_for`, counting a deferred one that is ready at `now`. Starts at 2, so that a
- * value can be overwritten without the server (I7), and doubles at each request, up to
- * ALLOC_GRANT_MAX blocks and ALLOC_GRANT_BYTES bytes (but at least 1). Any other result than 0
- * marks the request as outstanding.
+ * How many blocks of `cls` to ask the server for. 0 if a request is outstanding, if more blocks than
+ * three eighths of the last grant are free beyond `spoken_for`, or if a deferred one is ready at
+ * `now`. Starts at 2, so that a value can be overwritten without the server (I7), and doubles at each
+ * request, up to ALLOC_GRANT_MAX blocks and ALLOC_GRANT_BYTES bytes (but at least 1). Any other
+ * result than 0 marks the request as outstanding.
  */
 uint32_t alloc_request(struct alloc *a, uint8_t cls, uint64_t now,
 		    uint32_t spoken_for);

@@ -95,7 +95,7 @@ static inline uint64_t alloc_class_peek(const struct alloc_class *s, uint32_t ah
 static inline bool alloc_class_has_spare(const struct alloc *a, const struct alloc_class *s,
 				uint64_t now)
 {
-	return !a->n_exhausted && (s->n_free > s->last_grant / 4 || deferred_is_ready(s, now));
+	return !a->n_exhausted && (s->n_free > s->last_grant * 3 / 8 || deferred_is_ready(s, now));
 }
 
 /** True if alloc_surplus_due() is going to be true. */

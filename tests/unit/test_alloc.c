@@ -191,6 +191,24 @@ START_TEST(want_starts_at_two_doubles_and_asks_once)
 }
 END_TEST
 
+START_TEST(want_three_eighths_of_the_last_grant_are_left_asks)
+{
+	struct alloc *a = alloc_new(T);
+	struct block_ref refs[8], r;
+
+	for (unsigned i = 0; i < 8; i++)
+		refs[i] = block(i);
+	ck_assert_uint_eq(alloc_request(a, 0, 0, 0), 2);
+	ck_assert_int_eq(alloc_granted(a, 0, refs, 8), 0);
+	for (unsigned left = 8; left > 3; left--) {
+		ck_assert_uint_eq(alloc_request(a, 0, 0, 0), 0);
+		ck_assert(alloc_take(a, 0, 0, &r));
+	}
+	ck_assert_uint_eq(alloc_request(a, 0, 0, 0), 16);
+	alloc_free(a);
+}
+END_TEST
+
 START_TEST(want_large_class_is_bounded_by_bytes)
 {
 	struct alloc *a = alloc_new(T);
@@ -553,6 +571,7 @@ static Suite *suite(void)
 	tcase_add_test(t, put_unpublished_block_is_free_at_once_with_its_inc);
 	tcase_add_test(t, retire_of_last_incarnation_block_goes_back_exhausted);
 	tcase_add_test(t, want_starts_at_two_doubles_and_asks_once);
+	tcase_add_test(t, want_three_eighths_of_the_last_grant_are_left_asks);
 	tcase_add_test(t, want_large_class_is_bounded_by_bytes);
 	tcase_add_test(t, drain_gives_everything_back_once_by_state);
 	tcase_add_test(t, want_does_not_count_free_blocks_that_others_will_take);
