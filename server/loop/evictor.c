@@ -14,17 +14,16 @@
 #include "barrier.h"
 #include "core.h"
 #include "reclaim.h"
+#include "session.h"
 
 /* Memory that is free or on its way back, as a share of all of it. */
-#define FREE_SHARE 40u
+#define FREE_SHARE 80u
 /* Free pages, as a share of all: with less a round of visits empties places, ... */
 #define PAGES_SHARE 64u
 /* ... which are this share of the memory. */
 #define PLACES_SHARE 16u
-/* One grant, as a share of the memory, while pages are left, and when they are not: then the free
- * blocks of a size are to last for some requests, so that few find none. */
+/* The largest grant, as a share of the memory, and the smallest one, in blocks. */
 #define GRANT_SHARE 512u
-#define GRANT_SHARE_FULL 2048u
 #define GRANT_LEAST 2u
 
 /* One evacuation: visits move the blocks, a barrier frees them, another one frees the pages. */
@@ -49,6 +48,7 @@ struct evictor {
 	uint32_t run;       /* adjacent pages that a request waits for; 0: none since the last
 			       evacuation */
 	uint8_t cls;        /* of its blocks */
+	struct demand demand; /* of all sessions */
 };
 
 struct evict *evictor_books(const struct control *c)
@@ -56,14 +56,34 @@ struct evict *evictor_books(const struct control *c)
 	return c->evictor ? c->evictor->books : NULL;
 }
 
-uint32_t evictor_grant_max(const struct control *c, uint8_t cls)
+void evictor_granted(struct session *s, uint8_t cls, size_t n)
 {
-	uint64_t total = heap_total(c->region->heap);
-	bool full = slab_room(c->slab) < total / PLACES_SHARE;
-	uint64_t bytes = total * PAGE_BYTES / (full ? GRANT_SHARE_FULL : GRANT_SHARE);
+	struct evictor *e = s->control->evictor;
+	uint64_t now = clock_now_ns();
 
-	return c->evictor ? (uint32_t)UTIL_MAX(bytes / class_bytes(cls), (uint64_t)GRANT_LEAST)
-			  : UINT32_MAX;
+	if (!e)
+		return;
+	demand_add(&s->demand, cls, n, now);
+	demand_add(&e->demand, cls, n, now);
+}
+
+/* The largest grant of a class, in blocks. */
+static uint64_t largest(const struct control *c, uint8_t cls)
+{
+	return heap_total(c->region->heap) * PAGE_BYTES / GRANT_SHARE / class_bytes(cls);
+}
+
+uint32_t evictor_grant_max(const struct session *s, uint8_t cls)
+{
+	const struct control *c = s->control;
+	uint64_t n;
+
+	if (!c->evictor)
+		return UINT32_MAX;
+	n = largest(c, cls);
+	if (slab_room(c->slab) < heap_total(c->region->heap) / PLACES_SHARE)
+		n = UTIL_MIN(n, demand_of(&s->demand, cls, clock_now_ns()));
+	return (uint32_t)UTIL_MAX(n, (uint64_t)GRANT_LEAST);
 }
 
 /* ---- what is short ------------------------------------------------------------------ */
@@ -96,7 +116,27 @@ static bool pages_short(const struct control *c)
 	return pages_free(c) < heap_total(c->region->heap) / PAGES_SHARE;
 }
 
-/* Less memory than wanted, and than a request waits for, is free or comes back. */
+/*
+ * Bytes that sizes in use lack: of each as many blocks as are granted in a grace period (T of a
+ * cache, a quarter of DEMAND_NS) should be free or come back, but not more than one grant has.
+ */
+static uint64_t lacking(const struct control *c)
+{
+	uint64_t now = clock_now_ns(), bytes = 0;
+
+	for (uint8_t cls = 0; cls < CLASS_COUNT; cls++) {
+		struct slab_counts n = slab_count_class(c->slab, cls);
+		uint64_t want = UTIL_MIN(demand_of(&c->evictor->demand, cls, now) / 4,
+					 largest(c, cls));
+		uint64_t has = n.free + n.deferred + n.exhausted;
+
+		bytes += (want > has ? want - has : 0) * class_bytes(cls);
+	}
+	return bytes;
+}
+
+/* Less memory than wanted, than sizes in use lack, or than a request waits for, is free or comes
+ * back. */
 static bool memory_short(const struct control *c)
 {
 	struct slab_counts n = slab_count(c->slab);
@@ -104,7 +144,8 @@ static bool memory_short(const struct control *c)
 	uint64_t wanted = UTIL_MAX(heap_total(c->region->heap) / FREE_SHARE, run);
 
 	return n.bytes_free - n.bytes_stuck + n.bytes_deferred + n.bytes_exhausted +
-		       pages_free(c) * PAGE_BYTES < wanted * PAGE_BYTES;
+			       pages_free(c) * PAGE_BYTES < wanted * PAGE_BYTES ||
+	       lacking(c) > pages_free(c) * PAGE_BYTES;
 }
 
 void evictor_starve(struct control *c, uint8_t cls)

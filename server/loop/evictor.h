@@ -3,8 +3,10 @@
  * evictor.h - when to evict: in a store that was started with --when-full=evict the server
  * frees memory before clients ask for it.
  *
- * Rule 1. Subtables are visited in turn while less than 1/40 of the memory is free, or less than
- * a request waits for. A visit is a migration that leaves out the coldest keys (index/evict.h).
+ * Rule 1. Subtables are visited in turn while less than 1/80 of the memory is free, or less than
+ * a request waits for, or while the sizes in use lack more blocks than the free pages hold: of each
+ * as many should be free as clients take in a grace period. A visit is a migration that leaves out
+ * the coldest keys (index/evict.h).
  *
  * Rule 2. While less than 1/64 of the pages are free, or a request waits for more adjacent ones
  * than there are, places are chosen (memory/evacuate.h), and the next round of visits moves their
@@ -19,11 +21,13 @@
 #define SERVER_LOOP_EVICTOR_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 struct control;
 struct evict;
 struct loop_module;
+struct session;
 
 /** Its tick asks sessions for what they hold and do not use, if that pins segments (RECLAIM). */
 extern const struct loop_module evictor_module;
@@ -62,8 +66,12 @@ void evictor_begun(struct control *c);
 /** A visit found no page, and none comes: hold none back. */
 void evictor_give_up(struct control *c);
 
-/** The most blocks of a class that one request gets, so that a few clients do not hold a large
- * part of a small store. */
-uint32_t evictor_grant_max(const struct control *c, uint8_t cls);
+/** A session gets `n` blocks of this class. */
+void evictor_granted(struct session *s, uint8_t cls, size_t n);
+
+/** The most blocks of a class that one request of the session gets, so that clients do not hold a
+ * large part of a small store: when pages are few, no more than it was granted in DEMAND_NS. At a
+ * steady rate these are what it takes in half of that time (demand.h). */
+uint32_t evictor_grant_max(const struct session *s, uint8_t cls);
 
 #endif

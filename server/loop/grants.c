@@ -217,6 +217,7 @@ static bool grant(struct session *s, struct msg *g, uint32_t req,
 		s->control->counts.refused++;
 		slab_write_off(s->control->slab, g->blocks.cls);
 	}
+	evictor_granted(s, g->blocks.cls, g->blocks.n);
 	sweep_granted(s, refs, g->blocks.n);
 	step_reached(STEP_GRANT);
 	if (!session_reply(s, g, req, refs))
@@ -304,7 +305,7 @@ bool grants_on_request(struct session *s, const struct msg *m)
 		.session = s,
 		.req = m->req,
 		.cls = m->grant_req.cls,
-		.count = UTIL_MIN(m->grant_req.count, evictor_grant_max(c, m->grant_req.cls)),
+		.count = UTIL_MIN(m->grant_req.count, evictor_grant_max(s, m->grant_req.cls)),
 		.began_ns = now,
 		.searches = grow_searches(c) + SEARCHES_MAX,
 		.sweeps = sweep_stats(c).sweeps + SWEEPS_MAX,

@@ -15,6 +15,8 @@
 #include "common/proto/hits.h"
 #include "common/proto/msg.h"
 
+#include "demand.h"
+
 struct control;
 struct key;
 struct unfinished;
@@ -80,6 +82,7 @@ struct session {
 	struct unfinished *unfinished; /* its RETURN in progress, or NULL */
 	struct rate_limit in_use;   /* returned blocks that slots name */
 	struct rate_limit prefixes; /* requests for prefixes */
+	struct demand demand;  /* in a store that evicts */
 	uint64_t granted_ns;   /* when it was last granted blocks */
 	uint64_t reclaimed_ns; /* when it was last sent RECLAIM */
 	/* Its HELLO waits for a sweep, and this continues it; may end it. NULL: does not wait. */

@@ -14,6 +14,7 @@
 #include "common/region/hash.h"
 #include "server/index/evict.h"
 #include "server/loop/evictor.h"
+#include "server/loop/grow.h"
 #include "server/memory/evacuate.h"
 #include "server/memory/slab_marks.h"
 #include "tests/rig/control_rig.h"
@@ -152,7 +153,7 @@ START_TEST(memory_runs_short_keys_leave_before_it_is_gone)
 	ck_assert_uint_eq(count(0, 6000), 6000 - evictions());
 	turns(200);
 	n = slab_count(c->slab);
-	ck_assert_uint_ge(n.bytes_free + heap_left(region.heap) * PAGE_BYTES, memory() / 40);
+	ck_assert_uint_ge(n.bytes_free + heap_left(region.heap) * PAGE_BYTES, memory() / 80);
 	/* One visit of the only subtable frees an eighth. */
 	ck_assert_uint_le(n.bytes_free, memory() / 6);
 	/* The last ones are there. */
@@ -208,6 +209,45 @@ START_TEST(clients_hold_all_memory_a_round_evicts_nothing_the_request_is_refused
 }
 END_TEST
 
+START_TEST(few_pages_are_left_a_session_gets_what_it_has_taken_lately)
+{
+	size_t before = 0;
+
+	ck_assert_uint_eq(rig_get(&alice, SHORT, 64), 64);
+	give_rest();
+	put(0, 60000, SHORT);
+	give_rest();
+	join(&bob, &rig_local, getpid());
+	for (unsigned i = 0; i < 4; i++) {
+		size_t n = rig_get(&bob, SHORT, 64);
+
+		ck_assert_uint_ge(n, 1);
+		ck_assert_uint_le(n, UTIL_MAX(before, (size_t)2));
+		before += n;
+	}
+	rig_give(&bob, (uint32_t)before, RETURN_FREE);
+}
+END_TEST
+
+/* All sizes together lack more than the free pages hold. */
+START_TEST(sizes_in_use_lack_blocks_keys_leave)
+{
+	uint64_t before;
+
+	put(0, 6000, PAGE_CLASS);
+	give_rest();
+	while (evictor_short(c))
+		turn();
+	before = evictions();
+	while (!evictor_short(c))
+		for (uint8_t cls = 0; cls < CLASS_COUNT; cls++)
+			evictor_granted(alice.session, cls, 1000);
+	(void)grow_evict(c);
+	turns(200);
+	ck_assert_uint_gt(evictions(), before);
+}
+END_TEST
+
 /* A client holds a block of each third segment of long values: the others become free. */
 START_TEST(clients_hold_a_block_in_some_segments_others_are_emptied)
 {
@@ -250,6 +290,8 @@ static Suite *suite(void)
 	tcase_add_test(t, memory_of_short_values_goes_to_long_ones_and_back);
 	tcase_add_test(t, index_needs_pages_long_values_leave_for_it);
 	tcase_add_test(t, clients_hold_all_memory_a_round_evicts_nothing_the_request_is_refused);
+	tcase_add_test(t, few_pages_are_left_a_session_gets_what_it_has_taken_lately);
+	tcase_add_test(t, sizes_in_use_lack_blocks_keys_leave);
 	tcase_add_test(t, clients_hold_a_block_in_some_segments_others_are_emptied);
 	suite_add_tcase(s, t);
 	return s;
