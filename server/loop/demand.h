@@ -13,7 +13,7 @@
 #include "common/region/layout.h"
 
 /** What was granted longer ago than this does not count. */
-#define DEMAND_NS (40 * NS_PER_MS)
+#define DEMAND_NS (30 * NS_PER_MS)
 
 /** Zeroed: none. */
 struct demand {

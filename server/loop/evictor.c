@@ -22,8 +22,11 @@
 #define PAGES_SHARE 64u
 /* ... which are this share of the memory. */
 #define PLACES_SHARE 16u
-/* The largest grant, as a share of the memory, and the smallest one, in blocks. */
+/* The largest grant, as a share of the memory. */
 #define GRANT_SHARE 512u
+/* Whatever a client has taken lately it gets a quarter of that, but not more than so many blocks: one
+ * that waits long for each size takes little of any. */
+#define GRANT_FEW 16u
 #define GRANT_LEAST 2u
 
 /* One evacuation: visits move the blocks, a barrier frees them, another one frees the pages. */
@@ -82,7 +85,8 @@ uint32_t evictor_grant_max(const struct session *s, uint8_t cls)
 		return UINT32_MAX;
 	n = largest(c, cls);
 	if (slab_room(c->slab) < heap_total(c->region->heap) / PLACES_SHARE)
-		n = UTIL_MIN(n, demand_of(&s->demand, cls, clock_now_ns()));
+		n = UTIL_MIN(n, UTIL_MAX(demand_of(&s->demand, cls, clock_now_ns()),
+					 UTIL_MIN(n / 4, (uint64_t)GRANT_FEW)));
 	return (uint32_t)UTIL_MAX(n, (uint64_t)GRANT_LEAST);
 }
 
@@ -118,7 +122,7 @@ static bool pages_short(const struct control *c)
 
 /*
  * Bytes that sizes in use lack: of each as many blocks as are granted in a grace period (T of a
- * cache, a quarter of DEMAND_NS) should be free or come back, but not more than one grant has.
+ * cache, a third of DEMAND_NS) should be free or come back, but not more than one grant has.
  */
 static uint64_t lacking(const struct control *c)
 {
@@ -126,7 +130,7 @@ static uint64_t lacking(const struct control *c)
 
 	for (uint8_t cls = 0; cls < CLASS_COUNT; cls++) {
 		struct slab_counts n = slab_count_class(c->slab, cls);
-		uint64_t want = UTIL_MIN(demand_of(&c->evictor->demand, cls, now) / 4,
+		uint64_t want = UTIL_MIN(demand_of(&c->evictor->demand, cls, now) / 3,
 					 largest(c, cls));
 		uint64_t has = n.free + n.deferred + n.exhausted;
 

@@ -70,8 +70,8 @@ void evictor_give_up(struct control *c);
 void evictor_granted(struct session *s, uint8_t cls, size_t n);
 
 /** The most blocks of a class that one request of the session gets, so that clients do not hold a
- * large part of a small store: when pages are few, no more than it was granted in DEMAND_NS. At a
- * steady rate these are what it takes in half of that time (demand.h). */
+ * large part of a small store: when pages are few, no more than it was granted in DEMAND_NS, or a
+ * few. At a steady rate these are what it takes in half of that time (demand.h). */
 uint32_t evictor_grant_max(const struct session *s, uint8_t cls);
 
 #endif
