@@ -189,7 +189,7 @@ START_TEST(index_needs_pages_long_values_leave_for_it)
 	ck_assert_uint_eq(region.subtables, 1);
 	put(0, 20000, SHORT);
 	ck_assert_uint_gt(region.subtables, 4);
-	ck_assert_uint_gt(count(0, 20000), 15000);
+	ck_assert_uint_gt(count(0, 20000), 12000);
 	give_rest();
 }
 END_TEST
