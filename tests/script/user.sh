@@ -38,6 +38,8 @@ be_nobody "$KVSERVER" "$KVCLI" || {
 }
 expect 64 "$nobody" "$theirs/kvserver" -s "$dir/refused" -m 8 --user root && says 'user: only root can run it as root; start it as'
 id nobody >/dev/null 2>&1 || finish
+# Counts of a build of --enable-coverage, which nobody may not write in there.
+export GCOV_PREFIX="$theirs/counts"
 uid=$(id -u nobody)
 
 # ---- socket, lock, folder and files are the user's; the process, too, with all its threads
