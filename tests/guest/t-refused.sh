@@ -34,9 +34,9 @@ ended_well() {
 	[ "$live" = 0 ] || fail "$what: $1 died or kept ${live:-?} blocks; status $2: $(cat "$dir/err")"
 }
 
-# one_line NAME FILE: its whole output.
+# one_line NAME FILE: its whole output, after the time if there is one.
 one_line() {
-	[ "$(wc -l <"$2")" -eq 1 ] && grep -q "^$1: " "$2" ||
+	[ "$(wc -l <"$2")" -eq 1 ] && grep -Eq "^([0-9TZ:.-]+ )?$1: " "$2" ||
 		fail "$what: not one line: $(cat "$2")"
 }
 
