@@ -26,20 +26,20 @@ static struct {
 
 int privileges_find(const char *name)
 {
-	struct passwd *pw;
+	struct passwd pw, *found;
+	char room[8192];
+	int errnum = getpwnam_r(name, &pw, room, sizeof(room), &found);
 
-	errno = 0;
-	pw = getpwnam(name);
-	if (!pw && errno && errno != ENOENT)
-		return err_set_errno(FARKV_ESYS, errno, "user: cannot look up '%s'", name);
-	if (!pw)
+	if (errnum && errnum != ENOENT)
+		return err_set_errno(FARKV_ESYS, errnum, "user: cannot look up '%s'", name);
+	if (!found)
 		return err_set(FARKV_EINVAL, "user: there is no user '%s'", name);
 	free(user.name);
 	user.name = strdup(name);
 	if (!user.name)
 		return err_set(FARKV_ENOMEM, "user: out of memory");
-	user.uid = pw->pw_uid;
-	user.gid = pw->pw_gid;
+	user.uid = pw.pw_uid;
+	user.gid = pw.pw_gid;
 	return 0;
 }
 

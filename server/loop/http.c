@@ -356,13 +356,21 @@ err_close:
 	close(fd);
 }
 
+static int accept_next(int at)
+{
+	struct sockaddr_storage from;
+	socklen_t len = sizeof(from);
+
+	return accept4(at, (struct sockaddr *)&from, &len, SOCK_CLOEXEC | SOCK_NONBLOCK);
+}
+
 static void on_accept(evutil_socket_t at, short what, void *arg)
 {
 	struct http *h = arg;
 
 	(void)what;
 	for (int i = 0; i < ACCEPT_BURST; i++) {
-		int fd = accept4(at, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+		int fd = accept_next(at);
 
 		/* Out of descriptors: those of an old connection serve the new one. */
 		if (fd < 0 && (errno == EMFILE || errno == ENFILE) && h->n)
