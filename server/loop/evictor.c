@@ -24,8 +24,8 @@
 #define PLACES_SHARE 16u
 /* The largest grant, as a share of the memory. */
 #define GRANT_SHARE 512u
-/* Whatever a client has taken lately it gets a quarter of that, but not more than so many blocks: one
- * that waits long for each size takes little of any. */
+/* A grant's least, however little the client has taken lately: a quarter of the largest, and so many
+ * blocks at most. A client that waits takes little, and would be granted ever less. */
 #define GRANT_FEW 16u
 #define GRANT_LEAST 2u
 
@@ -121,8 +121,8 @@ static bool pages_short(const struct control *c)
 }
 
 /*
- * Bytes that sizes in use lack: of each as many blocks as are granted in a grace period (T of a
- * cache, a third of DEMAND_NS) should be free or come back, but not more than one grant has.
+ * Bytes that sizes in use lack. Of each as many blocks should be free or on their way back as are
+ * granted in a grace period (T of a cache, a third of DEMAND_NS), and one largest grant at most.
  */
 static uint64_t lacking(const struct control *c)
 {

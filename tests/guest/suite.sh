@@ -12,7 +12,7 @@
 set -u
 here=$srcdir/tests/guest
 guest=$here/guest
-limit=3000 # seconds for each test: most take one or two minutes, t-suite fifteen on a busy machine
+limit=3000 # seconds for each test: most take one or two minutes, t-suite half an hour on a busy machine
 [ -z "${LAB_SECONDS-}${LAB_OPERATIONS-}" ] || limit=20000 # if asked to do more
 TEST_LIMIT=$((limit - 100))
 export TEST_LIMIT

@@ -228,6 +228,9 @@ refuses() { # ADDRESS WHY
 	expect 64 "$KVSERVER" -s "$dir/nowhere" -t shm -m 8 --listen "$1" && says "--listen '.*': $2"
 	[ ! -e "$dir/nowhere" ] || fail "--listen $1: a socket is left"
 }
+start_server unheard -m 8 -t shm --listen 192.0.2.1:1
+grep -q 'warning: listen: 192.0.2.1:1 is not used: shared memory, as asked for' "$dir/unheard.log" || fail "no word of --listen"
+stop_server
 refuses '[::1' "'\]' is missing"
 refuses '[::1]18515' "after '\]' comes a colon"
 refuses '::1:18515' 'an IPv6 address needs brackets'
