@@ -14,6 +14,9 @@
 #define PLACES_MAX 4096u
 /* Share of the pages that are emptied though their blocks fit nowhere else. */
 #define FORCED_SHARE 4u
+/* A class with this share of the memory gets blocks by visits: they take its coldest keys, too. By
+ * force a page of another class would lose its keys however often they are used. */
+#define SERVED_SHARE 16u
 
 /* ---- empty segments -------------------------------------------------------------- */
 
@@ -181,7 +184,28 @@ static bool fits(const struct slab *s, uint64_t page, int64_t room[CLASS_COUNT])
 	return true;
 }
 
-/* Choose of the places, the cheapest first; `room` NULL: whether their blocks fit or not. */
+static bool is_served(const struct slab *s, uint8_t cls)
+{
+	uint64_t blocks = 0;
+
+	if (cls == CLASS_COUNT)
+		return false;
+	for (unsigned state = 0; state < BLOCK_STATES; state++)
+		blocks += s->class[cls].blocks[state];
+	return blocks * class_bytes(cls) >= heap_total(s->heap) * PAGE_BYTES / SERVED_SHARE;
+}
+
+/* The values of the segment that starts at the page may be left out: the request's class gets no
+ * blocks otherwise, or the segment is half empty, and its blocks never move. */
+static bool may_be_forced(const struct slab *s, const struct evacuation *e, uint64_t page)
+{
+	const struct segment *g = &s->segments[s->segment_at[page - s->first]];
+
+	return !is_served(s, e->cls) ||
+	       (class_bytes(g->cls) > EVACUATE_MOVE_BYTES && g->n_free * 2 >= g->blocks);
+}
+
+/* Choose of the places, the cheapest first; `room` NULL: by force. */
 static uint64_t choose(struct slab *s, const struct evacuation *e, uint64_t pages,
 		       const struct place *place, int64_t *room)
 {
@@ -190,7 +214,9 @@ static uint64_t choose(struct slab *s, const struct evacuation *e, uint64_t page
 
 	for (; place->page && (chosen == 0 || chosen + e->run <= pages); place++) {
 		/* It may touch a segment of one that was chosen. */
-		if (!place_at(s, e, place->page, &p) || (room && !fits(s, p.page, room)))
+		if (!place_at(s, e, place->page, &p) ||
+		    (e->run == 1 &&
+		     !(room ? fits(s, p.page, room) : may_be_forced(s, e, p.page))))
 			continue;
 		chosen += leave(s, p.page, e->run);
 		if (e->run > 1)

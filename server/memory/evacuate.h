@@ -44,9 +44,10 @@ struct evacuation {
  * with the fewest bytes to move for a page.
  *
  * Of single pages those are chosen whose blocks fit into free blocks of other segments; if there
- * are none and `force` is set, a quarter of `pages`, whose values will be left out. A longer run
- * needs `force`. The heap holds all pages of its place, and most of the free pages lie elsewhere:
- * the index needs some to move anything.
+ * are none and `force` is set, a quarter of `pages`, whose values will be left out. If `cls` has a
+ * sixteenth of the memory already, these are only segments that are half empty, of blocks that are
+ * never moved. A longer run needs `force`. The heap holds all pages of its place, and most of the
+ * free pages lie elsewhere: the index needs some to move anything.
  *
  * A segment that an evacuation has not emptied is stuck: clients hold blocks of it. It is not
  * chosen until a block of it has come back, or until `force` has found no other place.

@@ -15,6 +15,8 @@
 #define LOTS 4096
 #define SMALL 18u  /* 2 KiB: 16 blocks a page, which is a segment */
 #define BLOCKS 16u
+#define MIDDLE 22u /* 4 KiB: 8 blocks a page */
+#define MIDDLE_BLOCKS 8u
 #define LARGE 35u  /* 40 KiB: 4 blocks in 5 pages */
 #define LONG 38u   /* 66 KiB, never moved: of 128 pages 3 blocks in 7 */
 
@@ -161,6 +163,22 @@ START_TEST(a_request_its_own_class_is_not_emptied)
 }
 END_TEST
 
+/* Visits free blocks of its own: no page of others is emptied by force. */
+START_TEST(a_request_its_class_has_a_share_of_the_memory_others_keep_their_pages)
+{
+	const uint64_t share = PAGES / 16;
+
+	ck_assert_uint_gt(evacuate(1, 8, MIDDLE), 0);
+	(void)evacuate_end(slab);
+	give_back(FIRST + 32, FIRST + 32 + share, BLOCKS);
+	ck_assert_uint_eq(slab_shrink(slab, false), share);
+	barrier();
+	n_refs = slab_grant(slab, MIDDLE, share * MIDDLE_BLOCKS, 0, refs);
+	ck_assert_uint_eq(n_refs, share * MIDDLE_BLOCKS);
+	ck_assert_uint_eq(evacuate(1, 8, MIDDLE), 0);
+}
+END_TEST
+
 /* Clients hold what stays: another choice empties other segments, until a block comes back. */
 START_TEST(a_segment_that_was_not_emptied_is_not_chosen_again_until_a_block_comes_back)
 {
@@ -290,6 +308,7 @@ static Suite *suite(void)
 	tcase_add_test(t, single_pages_none_fits_elsewhere_a_quarter_is_chosen_by_force);
 	tcase_add_test(t, evacuation_ends_a_segment_with_a_block_that_stayed_is_granted_from_again);
 	tcase_add_test(t, a_request_its_own_class_is_not_emptied);
+	tcase_add_test(t, a_request_its_class_has_a_share_of_the_memory_others_keep_their_pages);
 	tcase_add_test(t,
 		       a_segment_that_was_not_emptied_is_not_chosen_again_until_a_block_comes_back);
 	tcase_add_test(t, all_segments_are_stuck_the_next_choice_but_one_is_among_all);
