@@ -2,7 +2,7 @@
 """What kvserver --metrics answers.
 
 metrics.py HOST:PORT get PATH              print the body; the status is the exit status - 200, up to 255
-metrics.py HOST:PORT stats FILE            /metrics has the figures of FILE, from kvcli stats --json
+metrics.py HOST:PORT stats KVCLI           /metrics has the figures of kvcli stats --json
 metrics.py HOST:PORT hostile               requests that are cut, long, many, slow or no HTTP
 metrics.py HOST:PORT uses FILE...          /metrics has the names and labels in FILEs
 metrics.py : dashboard FILE                FILE is a dashboard for Grafana; prints its expressions
@@ -10,6 +10,7 @@ metrics.py : dashboard FILE                FILE is a dashboard for Grafana; prin
 import json
 import re
 import socket
+import subprocess
 import sys
 
 HOST, PORT = sys.argv[1].rsplit(":", 1)
@@ -74,10 +75,22 @@ MOVING = {"uptime_ms", "cpu_ns", "sessions", "sessions_total", "grants", "hints"
           "blocks_held", "blocks_deferred", "free_bytes", "barrier_waits", "barriers", "sweeps", "sweep_ns"}
 
 
-def stats(path):
-    with open(path) as f:
-        want = json.load(f)
-    values, helps, types = parse(get("/metrics")[2])
+def shown(kvcli):
+    return json.loads(subprocess.check_output([kvcli, "--json", "stats"]))
+
+
+def settled(kvcli):
+    """The figures of kvcli stats and of /metrics at a time when those that are compared stand still."""
+    while True:
+        want = shown(kvcli)
+        metrics = parse(get("/metrics")[2])
+        later = shown(kvcli)
+        if all(later[field] == value for field, value in want.items() if field not in MOVING):
+            return want, metrics
+
+
+def stats(kvcli):
+    want, (values, helps, types) = settled(kvcli)
     have = {}
     for name, text in helps.items():
         m = re.search(r"\(kvcli stats --json: (\w+)\)", text)

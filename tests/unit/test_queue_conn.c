@@ -351,6 +351,7 @@ END_TEST
 /* Neither a thread nor a session is left. */
 START_TEST(close_while_connecting_ends_all_requests)
 {
+	ck_assert(fake_server_wait(&srv, MSG_READY, 1));
 	fake_server_set(&srv, hello, _i ? FAKE_WELCOME : FAKE_SILENT);
 	fake_server_hangup(&srv);
 	wait_broken();
