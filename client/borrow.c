@@ -16,6 +16,7 @@
 #include "common/index/try.h"
 
 #include "router.h"
+#include "router_map.h"
 
 /* Times that a GET finds out what is unusual about a key before a borrow gives up. */
 #define TRIES_MAX 2
@@ -101,6 +102,10 @@ static int borrow_key(struct farkv *kv, const void *key, size_t key_len,
 	return 0;
 }
 
+static int borrow_in_cluster(struct farkv *kv, const void *key, size_t key_len,
+			     struct farkv_view *view_out);
+
+/* NOLINTBEGIN(misc-no-recursion): once, from a cluster's handle to its member's. */
 int farkv_borrow(struct farkv *kv, const void *key, size_t key_len,
 		 struct farkv_view *view_out)
 {
@@ -111,10 +116,8 @@ int farkv_borrow(struct farkv *kv, const void *key, size_t key_len,
 	if (!view_out)
 		return err_set(FARKV_EINVAL, "farkv_borrow: view_out is NULL");
 	err = handle_begin(kv);
-	if (err == HANDLE_CLUSTER) {
-		kv = router_of(kv, key, key_len);
-		err = handle_begin(kv);
-	}
+	if (err == HANDLE_CLUSTER)
+		return borrow_in_cluster(kv, key, key_len, view_out);
 	if (err)
 		return err;
 	err = borrow_key(kv, key, key_len, view_out);
@@ -122,6 +125,20 @@ int farkv_borrow(struct farkv *kv, const void *key, size_t key_len,
 	handle_end(kv);
 	return err;
 }
+
+static int borrow_in_cluster(struct farkv *kv, const void *key, size_t key_len,
+			     struct farkv_view *view_out)
+{
+	struct router_call c = {.kv = kv, .key = key, .key_len = key_len};
+	int err;
+
+	do {
+		c.member = router_of(kv, key, key_len);
+		err = farkv_borrow(c.member, key, key_len, view_out);
+	} while (kv->router->leased && c.member != kv && router_again(&c, &err));
+	return err;
+}
+/* NOLINTEND(misc-no-recursion) */
 
 static int stale(const char *why)
 {
@@ -145,14 +162,16 @@ static int check(const struct farkv *kv, const struct farkv_view *view)
 
 int farkv_borrow_check(struct farkv *kv, const struct farkv_view *view)
 {
-	struct farkv *member;
+	struct farkv *member, *cluster = NULL;
 	int err;
 
 	if (!kv)
 		return handle_missing();
 	if (view && view->proof[PROOF_HANDLE] != kv->opened.number &&
-	    (member = router_numbered(kv, view->proof[PROOF_HANDLE])))
+	    (member = router_numbered(kv, view->proof[PROOF_HANDLE]))) {
+		cluster = kv;
 		kv = member;
+	}
 	if (!view || view->proof[PROOF_HANDLE] != kv->opened.number)
 		return err_set(FARKV_EINVAL, "farkv_borrow_check: %s",
 			       view ? "the view is not one of this handle" : "view is NULL");
@@ -162,5 +181,7 @@ int farkv_borrow_check(struct farkv *kv, const struct farkv_view *view)
 		return err;
 	err = check(kv, view);
 	handle_end(kv);
+	if (!err && cluster && router_counts(cluster, kv))
+		err = stale("the lease of the value's server has ended");
 	return err;
 }

@@ -15,6 +15,7 @@
 
 #include "router.h"
 #include "router_batch.h"
+#include "router_map.h"
 
 /* ---- one key ------------------------------------------------------------------------- */
 
@@ -126,6 +127,8 @@ IN_LINE int key_op(struct farkv *kv, const struct prefetch *prefetch, const stru
 	return key_op_end(kv, w->kind, try_op(kv, &prefetch->get, w->kind, window));
 }
 
+static int cluster_call(struct farkv **at, const void *key, size_t key_len, const struct request *w);
+
 /* *at is the handle, and afterwards the one that has the result: that of the key's server. */
 IN_LINE int key_call(struct farkv **at, const void *key, size_t key_len, const struct request *w)
 {
@@ -139,10 +142,8 @@ IN_LINE int key_call(struct farkv **at, const void *key, size_t key_len, const s
 	prefetched = take_prefetch(kv, key, key_len, &prefetch);
 	if (!handle_enter_at_once(kv)) {
 		err = handle_enter_otherwise(kv);
-		if (err == HANDLE_CLUSTER) {
-			*at = kv = router_of(kv, key, key_len);
-			err = handle_enter(kv);
-		}
+		if (err == HANDLE_CLUSTER)
+			return cluster_call(at, key, key_len, w);
 		if (err)
 			return err;
 		prefetched = take_prefetch(kv, key, key_len, &prefetch);
@@ -152,6 +153,22 @@ IN_LINE int key_call(struct farkv **at, const void *key, size_t key_len, const s
 	handle_end(kv);
 	return err;
 }
+
+/* NOLINTBEGIN(misc-no-recursion): once, from a cluster's handle to its member's. */
+static __attribute__((noinline)) int
+cluster_call(struct farkv **at, const void *key, size_t key_len, const struct request *w)
+{
+	struct router_call c = {.kv = *at, .key = key, .key_len = key_len,
+				.writes = !kind_reads(w->kind)};
+	int err;
+
+	do {
+		*at = c.member = router_of(c.kv, key, key_len);
+		err = key_call(at, key, key_len, w);
+	} while (c.kv->router->leased && c.member != c.kv && router_again(&c, &err));
+	return err;
+}
+/* NOLINTEND(misc-no-recursion) */
 
 /* Return the value that the handle's operation has found, in `copy` or in its buffer. */
 static int value_give(struct farkv *kv, bool copied, struct farkv_value *value_out)
@@ -186,7 +203,7 @@ static __attribute__((noinline)) int get_otherwise(struct farkv *kv, const void 
 						   size_t key_len,
 						   struct farkv_value *value_out)
 {
-	if (kv && kv->router && !kv->taken)
+	if (kv && kv->router && !kv->taken && !kv->router->leased)
 		return farkv_get(router_member(kv->router, key, key_len), key, key_len, value_out);
 	return get_slow(kv, key, key_len, value_out);
 }
@@ -308,7 +325,7 @@ static __attribute__((noinline)) int
 put_otherwise(struct farkv *kv, const void *key, size_t key_len, const void *value,
 	      size_t value_len)
 {
-	if (kv->router && !kv->taken)
+	if (kv->router && !kv->taken && !kv->router->leased)
 		return farkv_put(router_member(kv->router, key, key_len), key, key_len, value,
 				 value_len);
 	return put_slow(kv, key, key_len, value, value_len);

@@ -19,6 +19,7 @@
 #include "common/index/try.h"
 
 #include "router.h"
+#include "router_map.h"
 
 /* Digits of the largest number. */
 #define DIGITS_MAX 20u
@@ -130,6 +131,9 @@ static int attempts(struct farkv *kv, struct update *u)
 	return err;
 }
 
+static int update_in_cluster(struct farkv *kv, struct update *u);
+
+/* NOLINTBEGIN(misc-no-recursion): once, from a cluster's handle to its member's. */
 static int update(struct farkv *kv, struct update *u)
 {
 	int err;
@@ -138,16 +142,27 @@ static int update(struct farkv *kv, struct update *u)
 	if (!kv)
 		return handle_missing();
 	err = handle_begin(kv);
-	if (err == HANDLE_CLUSTER) {
-		kv = router_of(kv, u->key, u->key_len);
-		err = handle_begin(kv);
-	}
+	if (err == HANDLE_CLUSTER)
+		return update_in_cluster(kv, u);
 	if (err)
 		return err;
 	err = attempts(kv, u);
 	handle_end(kv);
 	return err;
 }
+
+static int update_in_cluster(struct farkv *kv, struct update *u)
+{
+	struct router_call c = {.kv = kv, .key = u->key, .key_len = u->key_len, .writes = true};
+	int err;
+
+	do {
+		c.member = router_of(kv, u->key, u->key_len);
+		err = update(c.member, u);
+	} while (kv->router->leased && c.member != kv && router_again(&c, &err));
+	return err;
+}
+/* NOLINTEND(misc-no-recursion) */
 
 /* ---- counters ------------------------------------------------------------------------ */
 

@@ -222,6 +222,12 @@ static bool is_call_s_own(int err)
 	}
 }
 
+bool handle_is_away(int err)
+{
+	return err == FARKV_EUNREACHABLE || err == FARKV_ENOROUTE || err == FARKV_EDISCONNECTED ||
+	       err == FARKV_ETIMEDOUT || err == FARKV_ELINKDOWN || err == FARKV_EREFUSED;
+}
+
 void handle_name_server(const struct farkv *kv, int err)
 {
 	char prefix[64];

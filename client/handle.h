@@ -117,6 +117,7 @@ struct farkv {
 	const char *server_name; /* of a cluster's server; else NULL, ... */
 	uint64_t map_id;         /* ... and these are 0 */
 	uint8_t server;
+	uint32_t lease_ms; /* of a map that changes: router_map.h */
 	uint8_t copies[2 * HANDLE_COPY_BYTES + LINE_BYTES];
 };
 
@@ -151,6 +152,9 @@ void handle_pending(struct farkv *kv);
  * its keys (router.h). No public function returns it.
  */
 #define HANDLE_CLUSTER (-1)
+
+/** True for errors of a server that may be there later, or whose keys another one may have now. */
+bool handle_is_away(int err);
 
 /** `err` of a handle of a cluster's server: have the line name the server, if the error is its own. */
 void handle_name_server(const struct farkv *kv, int err);

@@ -127,13 +127,6 @@ static uint64_t share(uint64_t until_ns, size_t n)
 	return until_ns > now ? now + (until_ns - now) / n : until_ns;
 }
 
-/* The server may be there later, or another one now. */
-static bool is_away(int err)
-{
-	return err == FARKV_EUNREACHABLE || err == FARKV_ENOROUTE || err == FARKV_EDISCONNECTED ||
-	       err == FARKV_ETIMEDOUT || err == FARKV_ELINKDOWN || err == FARKV_EREFUSED;
-}
-
 static void close_handle(struct farkv *kv, uint64_t until_ns);
 
 /* The handle of server `i`, which may be without a connection: its first call then makes one. */
@@ -162,10 +155,11 @@ static int open_member(struct farkv *kv, const struct farkv_options *opts, uint3
 	m->server_name = map->server[i].name;
 	m->map_id = map->id;
 	m->server = (uint8_t)i;
+	m->lease_ms = map->lease_ms;
 	err = relink_up(m, until_ns, NULL);
 	if (err)
 		handle_name_server(m, err);
-	if (!is_away(err))
+	if (!handle_is_away(err))
 		return err;
 	/* The caller knows nothing of a store yet that could be gone. */
 	m->notified = true;
@@ -202,6 +196,7 @@ static int open_cluster(const struct uri *seed, const struct clustermap *map,
 	kv->router = calloc(1, sizeof(*kv->router));
 	if (kv->router) {
 		kv->router->map = *map;
+		kv->router->leased = map->lease_ms != 0;
 		err = open_members(kv, opts, until_ns);
 	} else {
 		err = err_set(FARKV_ENOMEM, "no memory for a handle");
@@ -233,7 +228,7 @@ int handle_open_any(const struct uri *seeds, size_t n, const struct farkv_option
 			free(map);
 			return err;
 		}
-		if (!is_away(err) || i + 1 == n)
+		if (!handle_is_away(err) || i + 1 == n)
 			break;
 	}
 	if (err)

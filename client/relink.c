@@ -63,6 +63,8 @@ static void adopt(struct farkv *kv, const struct conn *l)
 	if (kv->notifier)
 		queue_event_attach(kv);
 	kv->mutations = 0;
+	if (kv->lease_ms)
+		session_keep_lease(kv->conn.session, kv->lease_ms);
 }
 
 /* Take the connection from the handle; the caller closes it. */

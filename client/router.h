@@ -32,6 +32,8 @@ struct router_scratch {
 struct router {
 	struct farkv *member[CLUSTERMAP_SERVERS_MAX];
 	struct router_scratch items, bytes, bits, order;
+	bool leased; /* the map changes: router_map.h */
+	uint64_t asked_ns; /* for a newer map, the last time */
 	uint32_t next; /* the member whose completions are taken first */
 	struct clustermap map;
 };
@@ -47,6 +49,12 @@ static inline struct farkv *router_member(const struct router *r, const void *ke
  * itself, which will refuse, if a call runs on it.
  */
 struct farkv *router_of(struct farkv *kv, const void *key, size_t len);
+
+/** True for a server that has lost its partitions: it has no keys, and may be away for good. */
+static inline bool router_skips(const struct router *r, uint32_t server)
+{
+	return r->leased && r->map.server[server].partitions == 0;
+}
 
 /** The member with that number (struct opened), or NULL. */
 struct farkv *router_numbered(const struct farkv *kv, uint64_t number);

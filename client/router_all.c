@@ -11,6 +11,7 @@
 #include "common/region/hash.h"
 
 #include "router.h"
+#include "router_map.h"
 
 /* ---- scan ------------------------------------------------------------------------------ */
 
@@ -62,7 +63,7 @@ int router_scan(struct farkv *kv, uint64_t *cursor, size_t max,
 {
 	const struct router *r = kv->router;
 	uint64_t server = *cursor >> POSITION_BITS, position = *cursor << SERVER_BITS;
-	int err = router_begin(kv);
+	int err = router_begin(kv), lapsed = 0;
 
 	if (err)
 		return err;
@@ -70,7 +71,15 @@ int router_scan(struct farkv *kv, uint64_t *cursor, size_t max,
 		return router_end(kv, err_set(FARKV_EINVAL,
 					      "farkv_scan: the cursor is none of this cluster: begin "
 					      "with 0"));
-	err = scan_member(r->member[server], &position, max, items_out, n_out);
+	*n_out = 0;
+	if (router_skips(r, (uint32_t)server)) {
+		position = 0;
+	} else {
+		err = scan_member(r->member[server], &position, max, items_out, n_out);
+		if (!err || err == FARKV_ECORRUPT)
+			lapsed = router_counts(kv, r->member[server]);
+		err = lapsed ? lapsed : err;
+	}
 	if (err)
 		handle_name_server(r->member[server], err);
 	if (err && err != FARKV_ECORRUPT)
@@ -93,8 +102,12 @@ int router_clear(struct farkv *kv, uint64_t *deleted_out)
 	for (uint32_t i = 0; i < r->map.n_servers; i++) {
 		uint64_t deleted = 0;
 
+		if (router_skips(r, i))
+			continue;
 		err = farkv_clear(r->member[i], &deleted);
 		*deleted_out += deleted;
+		if (!err)
+			err = router_counts(kv, r->member[i]);
 		if (!err || first)
 			continue;
 		handle_name_server(r->member[i], err);
@@ -117,7 +130,7 @@ static int on_all(struct farkv *kv, member_call *call, void *sum)
 	if (err)
 		return err;
 	for (uint32_t i = 0; !err && i < r->map.n_servers; i++) {
-		err = call(r->member[i], sum);
+		err = router_skips(r, i) ? 0 : call(r->member[i], sum);
 		if (err)
 			handle_name_server(r->member[i], err);
 	}

@@ -11,6 +11,7 @@
 #include "common/base/util.h"
 
 #include "router.h"
+#include "router_map.h"
 
 struct batch;
 
@@ -20,7 +21,8 @@ struct batch_ops {
 	bool copies_keys;
 	/* Run the batch of one server, and give its results to the caller's items. */
 	int (*run)(struct batch *b, uint32_t server);
-	void (*abort_item)(struct batch *b, size_t item); /* it was not attempted; or NULL */
+	/* Give a result to an item without running it, or in place of what that found. */
+	void (*set_item)(struct batch *b, size_t item, int err);
 };
 
 struct batch {
@@ -164,8 +166,18 @@ static size_t count(const struct batch *b, uint32_t server)
 
 static void abort_all(struct batch *b)
 {
-	for (size_t i = 0; b->ops->abort_item && i < b->n; i++)
-		b->ops->abort_item(b, i);
+	for (size_t i = 0; i < b->n; i++)
+		b->ops->set_item(b, i, FARKV_EABORTED);
+}
+
+/* The batch of a server. What no lease covers does not count. */
+static int run_on(struct batch *b, uint32_t server)
+{
+	int err = b->ops->run(b, server), lapsed = router_counts(b->kv, b->kv->router->member[server]);
+
+	for (size_t i = b->first[server]; lapsed && i < b->first[server + 1]; i++)
+		b->ops->set_item(b, b->order[i], lapsed);
+	return lapsed ? lapsed : err;
 }
 
 static int run(struct batch *b)
@@ -184,8 +196,9 @@ static int run(struct batch *b)
 	if (b->ops->copies_keys)
 		copy_keys(b);
 	for (uint32_t s = 0; s < b->kv->router->map.n_servers; s++)
-		if (count(b, s) > 0 && (err = b->ops->run(b, s)))
+		if (count(b, s) > 0 && (err = run_on(b, s)))
 			note(b, s, count(b, s), err);
+	router_renew(b->kv, b->err);
 	return router_end(b->kv, report(b));
 }
 
@@ -207,14 +220,14 @@ static int get_run(struct batch *b, uint32_t server)
 	return err;
 }
 
-static void get_abort(struct batch *b, size_t item)
+static void get_set(struct batch *b, size_t item, int err)
 {
-	((struct farkv_get_item *)b->items)[item].result = FARKV_EABORTED;
+	((struct farkv_get_item *)b->items)[item].result = err;
 }
 
 int router_mget(struct farkv *kv, struct farkv_get_item *items, size_t n)
 {
-	static const struct batch_ops ops = {sizeof(*items), true, get_run, get_abort};
+	static const struct batch_ops ops = {sizeof(*items), true, get_run, get_set};
 	struct batch b = {.ops = &ops, .kv = kv, .items = items, .n = n};
 
 	return run(&b);
@@ -238,14 +251,14 @@ static int get_into_run(struct batch *b, uint32_t server)
 	return err;
 }
 
-static void get_into_abort(struct batch *b, size_t item)
+static void get_into_set(struct batch *b, size_t item, int err)
 {
-	((struct farkv_get_into_item *)b->items)[item].result = FARKV_EABORTED;
+	((struct farkv_get_into_item *)b->items)[item].result = err;
 }
 
 int router_mget_into(struct farkv *kv, struct farkv_get_into_item *items, size_t n)
 {
-	static const struct batch_ops ops = {sizeof(*items), true, get_into_run, get_into_abort};
+	static const struct batch_ops ops = {sizeof(*items), true, get_into_run, get_into_set};
 	struct batch b = {.ops = &ops, .kv = kv, .items = items, .n = n};
 
 	return run(&b);
@@ -272,14 +285,17 @@ static int put_run(struct batch *b, uint32_t server)
 	return err;
 }
 
-static void put_abort(struct batch *b, size_t item)
+/* A put that was done may be lost. */
+static void put_set(struct batch *b, size_t item, int err)
 {
-	((struct farkv_put_item *)b->items)[item].result = FARKV_EABORTED;
+	struct farkv_put_item *it = (struct farkv_put_item *)b->items + item;
+
+	it->result = err == FARKV_EABORTED || it->result ? err : FARKV_EMAYBE;
 }
 
 int router_mput(struct farkv *kv, struct farkv_put_item *items, size_t n)
 {
-	static const struct batch_ops ops = {sizeof(*items), false, put_run, put_abort};
+	static const struct batch_ops ops = {sizeof(*items), false, put_run, put_set};
 	struct batch b = {.ops = &ops, .kv = kv, .items = items, .n = n};
 
 	return run(&b);
@@ -308,10 +324,16 @@ static int ask_run(struct batch *b, uint32_t server)
 	return err;
 }
 
+static void ask_set(struct batch *b, size_t item, int err)
+{
+	(void)err;
+	b->bitmap[item / 8] &= (uint8_t)~(1u << item % 8);
+}
+
 int router_mexists(struct farkv *kv, const struct farkv_key *keys, size_t n, uint8_t *bitmap,
 		   size_t *prefix_out)
 {
-	static const struct batch_ops ops = {sizeof(*keys), true, ask_run, NULL};
+	static const struct batch_ops ops = {sizeof(*keys), true, ask_run, ask_set};
 	struct batch b = {.ops = &ops, .kv = kv, .n = n, .bitmap = bitmap};
 	size_t bytes = n / 8 + 1, prefix = 0;
 	/* a server's bits, and all of them */

@@ -13,6 +13,7 @@
 #include "queue.h"
 #include "queue_state.h"
 #include "router.h"
+#include "router_map.h"
 
 size_t router_in_flight(const struct farkv *kv)
 {
@@ -82,6 +83,30 @@ int router_submit(struct farkv *kv, const struct farkv_request *reqs, size_t n)
 
 /* ---- completions ----------------------------------------------------------------------- */
 
+/* The server's lease does not cover them. Those that failed, failed. */
+static void spoil(struct farkv_completion *c, size_t n, const struct farkv *m)
+{
+	for (size_t i = 0; i < n; i++) {
+		bool reads = c[i].kind == FARKV_REQUEST_GET || c[i].kind == FARKV_REQUEST_EXISTS;
+
+		if (c[i].result && c[i].result != FARKV_ENOTFOUND && c[i].result != FARKV_EEXISTS &&
+		    c[i].result != FARKV_EVERSION)
+			continue;
+		c[i].result = reads || c[i].result ? FARKV_EDISCONNECTED : FARKV_EMAYBE;
+		c[i].detail = "the server's lease has ended: what it has may be old";
+		c[i].value = (struct farkv_value){0};
+		err_set(c[i].result, "server %s: %s", m->server_name, c[i].detail);
+	}
+}
+
+/* One of the completions tells that a server is away. */
+static void renew(struct farkv *kv, const struct farkv_completion *c, size_t n)
+{
+	for (size_t i = 0; i < n && kv->router->leased; i++)
+		if (handle_is_away(c[i].result))
+			router_renew(kv, c[i].result);
+}
+
 int router_poll(struct farkv *kv, struct farkv_completion *completions, size_t max)
 {
 	struct router *r = kv->router;
@@ -94,6 +119,8 @@ int router_poll(struct farkv *kv, struct farkv_completion *completions, size_t m
 		struct farkv *m = r->member[(r->next + i) % n_servers];
 		int taken = farkv_poll(m, completions ? completions + n : NULL, max - n);
 
+		if (taken > 0 && !router_counts_now(kv, m))
+			spoil(completions + n, (size_t)taken, m);
 		if (taken < 0 && n == 0)
 			return taken;
 		if (taken < 0)
@@ -103,8 +130,10 @@ int router_poll(struct farkv *kv, struct farkv_completion *completions, size_t m
 			snprintf(line, sizeof(line), "%s", err_detail());
 	}
 	r->next = r->next + 1 < n_servers ? r->next + 1 : 0;
-	if (n > 0)
+	if (n > 0) {
+		renew(kv, completions, n);
 		err_set(0, "%s", line);
+	}
 	if (router_in_flight(kv) > 0)
 		kv->queued = true;
 	return (int)n;

@@ -322,6 +322,24 @@ void session_call_forget(struct session *s)
 	pthread_mutex_unlock(&s->lock);
 }
 
+void session_keep_lease(struct session *s, uint32_t lease_ms)
+{
+	struct msg m = {.type = MSG_LEASE_REQ};
+
+	pthread_mutex_lock(&s->lock);
+	s->lease_pause_ns = lease_ms * NS_PER_MS / 5;
+	s->lease_asked_ns = clock_now_ns();
+	pthread_mutex_unlock(&s->lock);
+	/* The control thread goes on when the answer comes. A socket without room has a silent server. */
+	if (session_send(s, &m, NULL, clock_now_ns() + NS_PER_SEC) == FARKV_ETIMEDOUT)
+		session_lost(s, ETIMEDOUT);
+}
+
+uint64_t session_lease_ns(const struct session *s)
+{
+	return atom_load_relaxed(&s->lease_ns);
+}
+
 bool session_call_ready(struct session *s)
 {
 	bool ready;

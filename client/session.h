@@ -146,6 +146,18 @@ bool session_was_cut(struct session *s);
  */
 bool session_is_away(const struct session *s);
 
+/**
+ * From now on ask the server for its lease, five times per `lease_ms`: a server of a cluster whose map
+ * changes. Once per session, by the handle's thread.
+ */
+void session_keep_lease(struct session *s, uint32_t lease_ms);
+
+/**
+ * What the server's memory showed before this time (clock_now_ns()) was the server's to show; 0: no
+ * lease is known. Grows while the server answers. Any thread.
+ */
+uint64_t session_lease_ns(const struct session *s);
+
 /** Set the error detail to the reason of the session's end; returns FARKV_EDISCONNECTED. */
 int session_reason(struct session *s);
 

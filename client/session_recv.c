@@ -22,6 +22,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/base/clock.h"
 #include "common/base/err.h"
 #include "common/base/util.h"
 
@@ -96,6 +97,7 @@ static void let_go(struct session *s)
 static void session_listen_no_more(struct session *s)
 {
 	control_mute(&s->src);
+	control_look(&s->src, false);
 	let_go(s);
 }
 
@@ -628,6 +630,43 @@ static void on_shutdown(struct session *s, const struct msg *m)
 	session_end(s, "the server ended the session%s%s", n ? ": " : "", text);
 }
 
+/* ---- leases --------------------------------------------------- */
+
+/* Clocks of two machines may differ by this part. */
+#define LEASE_DRIFT 64
+
+/* The lease counts from the question: the answer may have been on its way for any time. */
+static void on_lease(struct session *s, uint64_t left_ns)
+{
+	uint64_t asked, until;
+
+	pthread_mutex_lock(&s->lock);
+	asked = s->lease_asked_ns;
+	s->lease_asked_ns = 0;
+	s->lease_next_ns = asked + s->lease_pause_ns;
+	until = asked + left_ns - left_ns / LEASE_DRIFT;
+	if (asked && left_ns && until > s->lease_ns)
+		atom_store_relaxed(&s->lease_ns, until);
+	pthread_cond_broadcast(&s->cond);
+	pthread_mutex_unlock(&s->lock);
+	control_look(&s->src, true);
+}
+
+static void lease_tick(struct session *s)
+{
+	struct msg m = {.type = MSG_LEASE_REQ};
+	uint64_t now = clock_now_ns();
+	bool due;
+
+	pthread_mutex_lock(&s->lock);
+	due = s->lease_pause_ns && !s->lease_asked_ns && now >= s->lease_next_ns;
+	if (due)
+		s->lease_asked_ns = now;
+	pthread_mutex_unlock(&s->lock);
+	if (due)
+		session_answer(s, &m, NULL);
+}
+
 static void on_bye_ack(struct session *s)
 {
 	pthread_mutex_lock(&s->lock);
@@ -671,6 +710,9 @@ static void on_message(struct session *s, const struct msg *m)
 		break;
 	case MSG_RECLAIM:
 		session_on_reclaim(s);
+		break;
+	case MSG_LEASE:
+		on_lease(s, m->epoch.number);
 		break;
 	case MSG_BYE_ACK:
 		on_bye_ack(s);
@@ -735,8 +777,11 @@ void session_tick(struct control_source *src)
 		look_for_server(s);
 	else if (src->muted)
 		let_go(s);
-	else if (out_flush(s))
+	else if (out_flush(s)) {
 		session_stopped(s);
+		if (!src->muted)
+			lease_tick(s);
+	}
 }
 
 void session_fds_lost(struct control_source *src)

@@ -53,6 +53,7 @@ struct session {
 	uint64_t last_mark; /* qsbr_snapshot() when `leaving` was set */
 	bool leaving;       /* unmap the tether when the counter has passed last_mark */
 
+	uint64_t lease_ns; /* atomic: see session_lease_ns(); set by the control thread */
 	uint32_t away; /* atomic: see session_is_away(); set by the control thread */
 	uint32_t grants_out; /* atomic: the handle's thread adds, control subtracts */
 
@@ -68,6 +69,9 @@ struct session {
 	uint8_t awaited_type; /* type of that answer */
 	bool answered, over, bye_acked;
 	bool ended; /* one side ended it for a reason of its own */
+	uint64_t lease_pause_ns; /* between two questions for the lease; 0: none are asked */
+	uint64_t lease_asked_ns; /* when the question was sent that has no answer; 0: none */
+	uint64_t lease_next_ns;  /* the control thread: when the next one is due */
 	struct msg answer;
 	char reason[256];
 	struct notifier *notifier; /* called at the end, or NULL; ... */

@@ -227,6 +227,28 @@ AC_DEFUN([FARKV_NCURSES], [
     ncurses_summary=yes])
 ])
 
+dnl FARKV_ZOOKEEPER: clusters whose map is in ZooKeeper, where its library is. That has
+dnl no .pc file.
+AC_DEFUN([FARKV_ZOOKEEPER], [
+  AC_ARG_WITH([zookeeper],
+    [AS_HELP_STRING([--with-zookeeper=auto|yes|no],
+      [kvserver --cluster, by libzookeeper_st @<:@auto@:>@])],
+    [], [with_zookeeper=auto])
+  have_zookeeper=no
+  zookeeper_summary=no
+  AC_SUBST([ZOOKEEPER_LIBS])
+  AS_IF([test "x$with_zookeeper" != xno], [
+    zookeeper_summary="no, for that install libzookeeper-st-dev"
+    AC_CHECK_HEADER([zookeeper/zookeeper.h],
+      [AC_CHECK_LIB([zookeeper_st], [zookeeper_interest], [have_zookeeper=yes])])
+    AS_IF([test "x$with_zookeeper$have_zookeeper" = xyesno],
+      [AC_MSG_ERROR([--with-zookeeper: no libzookeeper_st here; install libzookeeper-st-dev])])])
+  AS_IF([test "x$have_zookeeper" = xyes],
+    [AC_DEFINE([HAVE_ZOOKEEPER], [1], [Define if libzookeeper_st is present.])
+    ZOOKEEPER_LIBS=-lzookeeper_st
+    zookeeper_summary=yes])
+])
+
 dnl FARKV_HIREDIS: the Redis binding of kvbench, built where the library is.
 AC_DEFUN([FARKV_HIREDIS], [
   PKG_CHECK_MODULES([HIREDIS], [hiredis >= 0.14], [have_hiredis=yes],

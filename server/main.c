@@ -128,6 +128,9 @@ static const struct opt opts[] = {
 	 .metavar = "FILE", .flags = OPT_PATH,
 	 .help = "Map of the cluster that this server belongs to, which clients get from it; "
 		 "see kvcli cluster init."},
+	{.name = "cluster", .type = OPT_STR, .offset = OFF(cluster), .metavar = "URL",
+	 .help = "ZooKeeper with the map of the cluster that this server belongs to: "
+		 "zk://HOST:PORT[,HOST:PORT]/PATH; see kvcli cluster init."},
 	{.name = "node-name", .type = OPT_STR, .offset = OFF(node_name), .metavar = "NAME",
 	 .help = "This server's name in that map."},
 	{.name = "ack-timeout", .type = OPT_U64, .offset = OFF(ack_timeout),

@@ -18,6 +18,7 @@
 #include "common/base/util.h"
 #include "common/proto/clustermap.h"
 #include "common/snapshot/outfile.h"
+#include "server/cluster/coord.h"
 
 #include "output.h"
 
@@ -67,21 +68,49 @@ static int save(const struct clustermap *map, const char *path)
 	return err;
 }
 
+#define LEASE_MS 1000u
+#define ZOOKEEPER_MS 10000
+
+/* Make the cluster in ZooKeeper. */
+static int init_coordinator(struct cli *cli, struct clustermap *map, const char *url)
+{
+	char text[CLUSTERMAP_TEXT_MAX + 1];
+	int err;
+
+	clustermap_set_lease(map, LEASE_MS);
+	err = coord_make(url, text, clustermap_print(map, text), ZOOKEEPER_MS);
+	if (err == FARKV_EINVAL || err == FARKV_EEXISTS)
+		return cli_error(cli, CLI_USAGE, "%s", err_detail());
+	if (err)
+		return cli_error(cli, CLI_FAILED, "%s", err_detail());
+	if (!cli->quiet)
+		cli_error(cli, CLI_OK, "made %s; start each server with --cluster %s --node-name NAME",
+			  url, url);
+	return CLI_OK;
+}
+
 static int init(struct cli *cli, const char *path)
 {
+	bool file = strncmp(path, "zk:", 3) != 0;
 	struct clustermap *map;
 	int err;
 
 	if (!cli->servers)
 		return cli_error(cli, CLI_USAGE,
 				 "give the servers by --servers NAME=ADDRESS,NAME=ADDRESS,...");
-	if (strcmp(path, "-") != 0 && access(path, F_OK) == 0)
+	if (file && strcmp(path, "-") != 0 && access(path, F_OK) == 0)
 		return cli_error(cli, CLI_USAGE,
 				 "%s is there already: another map has another seed, by which no key "
 				 "is found that was stored by this one; remove it first", path);
 	err = clustermap_make(cli->servers, &map);
 	if (err)
 		return cli_error(cli, CLI_USAGE, "--servers: %s", err_detail());
+	if (!file) {
+		int code = init_coordinator(cli, map, path);
+
+		free(map);
+		return code;
+	}
 	err = save(map, path);
 	if (!err && !cli->quiet)
 		cli_error(cli, CLI_OK, "wrote %s; start each server with --cluster-map %s --node-name NAME",
@@ -161,6 +190,7 @@ int cmd_cluster(struct cli *cli, int argc, char **argv)
 		return init(cli, argv[1]);
 	if (strcmp(argv[0], "status") == 0 && argc == 1 && !cli->servers)
 		return status(cli);
-	return cli_error(cli, CLI_USAGE, "usage: kvcli cluster init --servers NAME=ADDRESS,... FILE, "
+	return cli_error(cli, CLI_USAGE, "usage: kvcli cluster init --servers NAME=ADDRESS,... "
+					 "FILE|URL, "
 					 "or kvcli cluster status");
 }

@@ -94,7 +94,8 @@ static const char info_help[] =
 static const char cluster_help[] =
 	"init: FILE, - is stdout, becomes the map of the servers that --servers lists; each\n"
 	"gets the same number of partitions. Needs no server; every server is then started\n"
-	"with this map. status: one line for each server of the store's cluster. Exit status\n"
+	"with this map. With zk://HOST:PORT/PATH in place of FILE the map is made in ZooKeeper,\n"
+	"and servers are started with --cluster. status: one line for each server of the store's cluster. Exit status\n"
 	"0 if all of them serve.";
 
 static const char slowlog_help[] =
@@ -186,7 +187,7 @@ const struct cli_command cli_commands[] = {
 	 "csv", "pauses"},
 	{"fsck", "", "Check the whole store while it is in use.", fsck_help,
 	 cmd_fsck, 0, 0, true, "file", "check verify"},
-	{"cluster", "init FILE | status", "Make the map of a cluster, or say how its servers are.",
+	{"cluster", "init FILE|URL | status", "Make the map of a cluster, or say how its servers are.",
 	 cluster_help, cmd_cluster, 1, 2, true, "servers", "nodes"},
 	{"ping", "", "Ask the server for a sign of life.", NULL, cmd_ping, 0, 0,
 	 true, "count", ""},

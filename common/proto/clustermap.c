@@ -125,8 +125,14 @@ static size_t print(const struct clustermap *m, char *buf)
 	struct text t = {.buf = buf};
 
 	add(&t, FORMAT "\nepoch %" PRIu64 "\nseed %016" PRIx64 "\n", m->epoch, m->seed);
-	for (uint32_t i = 0; i < m->n_servers; i++)
-		add(&t, "server %s %s\n", m->server[i].name, m->server[i].address);
+	if (m->lease_ms)
+		add(&t, "lease %" PRIu32 "\n", m->lease_ms);
+	for (uint32_t i = 0; i < m->n_servers; i++) {
+		add(&t, "server %s %s", m->server[i].name, m->server[i].address);
+		if (m->server[i].lost)
+			add(&t, " %" PRIu64, m->server[i].lost);
+		add(&t, "\n");
+	}
 	for (uint32_t first = 0, next; first < CLUSTERMAP_PARTITIONS; first = next) {
 		for (next = first + 1; next < CLUSTERMAP_PARTITIONS; next++)
 			if (m->owner[next] != m->owner[first])
@@ -152,6 +158,8 @@ static const char *complete(struct clustermap *m)
 		return "the map is too long: more than 16000 bytes of text";
 	m->id = XXH3_64bits(buf, len);
 	m->id += m->id == 0;
+	for (uint32_t i = 0; i < m->n_servers; i++)
+		m->server[i].partitions = 0;
 	for (uint32_t i = 0; i < CLUSTERMAP_PARTITIONS; i++)
 		m->server[m->owner[i]].partitions++;
 	return NULL;
@@ -166,8 +174,8 @@ struct parser {
 	struct clustermap *m;
 	enum part part; /* what the next line may be, or the part that it may go on */
 	uint32_t next;  /* the first partition without an owner */
-	struct word word[4];
-	unsigned n; /* words of the line; 4: more than 3 */
+	struct word word[5];
+	unsigned n; /* words of the line; 5: more than 4 */
 };
 
 static void split(struct parser *p, const char *at, const char *end)
@@ -227,6 +235,30 @@ static const char *seed_line(struct parser *p)
 	return NULL;
 }
 
+static const char *lease_line(struct parser *p)
+{
+	uint64_t ms;
+
+	if (p->n != 2 || p->m->lease_ms || p->m->n_servers || !number(p->word[1], 10, 9, &ms) ||
+	    ms < CLUSTERMAP_LEASE_MIN || ms > CLUSTERMAP_LEASE_MAX)
+		return "after the seed there may be: lease MS, of 100 to 60000 ms";
+	p->m->lease_ms = (uint32_t)ms;
+	return NULL;
+}
+
+static const char *server_line(struct parser *p)
+{
+	uint64_t lost = 0;
+	const char *wrong;
+
+	if (p->n != 3 && (p->n != 4 || !number(p->word[3], 10, 18, &lost)))
+		return "a server's line is: server NAME ADDRESS [EPOCH]";
+	wrong = add_server(p->m, p->word[1], p->word[2]);
+	if (!wrong)
+		p->m->server[p->m->n_servers - 1].lost = lost;
+	return wrong;
+}
+
 static const char *partitions_line(struct parser *p)
 {
 	struct word range = p->n == 3 ? p->word[1] : (struct word){"", 0};
@@ -252,9 +284,10 @@ static const char *partitions_line(struct parser *p)
 
 static const char *list_line(struct parser *p)
 {
+	if (p->part == PART_SERVERS && is(p->word[0], "lease"))
+		return lease_line(p);
 	if (p->part == PART_SERVERS && is(p->word[0], "server"))
-		return p->n == 3 ? add_server(p->m, p->word[1], p->word[2]) :
-				   "a server's line is: server NAME ADDRESS";
+		return server_line(p);
 	if (is(p->word[0], "partitions") && p->m->n_servers > 0) {
 		p->part = PART_PARTITIONS;
 		return partitions_line(p);
@@ -439,5 +472,63 @@ int clustermap_make(const char *servers, struct clustermap **out)
 		return err;
 	}
 	*out = m;
+	return 0;
+}
+
+void clustermap_set_lease(struct clustermap *m, uint32_t lease_ms)
+{
+	m->lease_ms = lease_ms;
+	(void)complete(m); /* a map of clustermap_make() has room for the line, or is refused when parsed */
+}
+
+/* ---- the next map ---------------------------------------------------------------------- */
+
+static bool has(uint64_t set, uint32_t server)
+{
+	return set >> server & 1;
+}
+
+/* Divide the partitions of `gone` into runs, one for each of `living`. */
+static void divide(struct clustermap *m, uint64_t gone, uint64_t living)
+{
+	uint32_t n = (uint32_t)__builtin_popcountll(living), all = 0, at = 0, to = 0;
+
+	for (uint32_t i = 0; i < CLUSTERMAP_PARTITIONS; i++)
+		all += has(gone, m->owner[i]);
+	for (uint32_t i = 0; i < CLUSTERMAP_PARTITIONS; i++) {
+		uint32_t run;
+
+		if (!has(gone, m->owner[i]))
+			continue;
+		run = at++ * n / all;
+		for (to = 0; run || !has(living, to); to++)
+			run -= has(living, to);
+		m->owner[i] = (uint8_t)to;
+	}
+}
+
+int clustermap_take_over(const struct clustermap *m, uint64_t gone, uint64_t living,
+			 struct clustermap **out)
+{
+	struct clustermap *next;
+	const char *wrong;
+
+	if (!living)
+		return err_set(FARKV_EINVAL, "no server of the cluster lives");
+	next = new_map();
+	if (!next)
+		return FARKV_ENOMEM;
+	*next = *m;
+	next->epoch++;
+	for (uint32_t i = 0; i < m->n_servers; i++)
+		if (has(gone, i))
+			next->server[i].lost = next->epoch;
+	divide(next, gone, living);
+	wrong = complete(next);
+	if (wrong) {
+		free(next);
+		return err_set(FARKV_EINVAL, "%s", wrong);
+	}
+	*out = next;
 	return 0;
 }

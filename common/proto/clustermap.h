@@ -9,14 +9,19 @@
  *   farkv cluster 1                  format of the map
  *   epoch 7                          counts the changes of a cluster's map, from 1 on
  *   seed 0123456789abcdef            of the partitions' hash; 16 hexadecimal digits
+ *   lease 1000                       ms; only in a map that may change: see below
  *   server a shm:///run/farkv/a.sock NAME ADDRESS; 1 to 64 of them, names and addresses differ
- *   server b kv://host:7670
+ *   server b kv://host:7670 6        ... and the epoch by which it last lost its partitions
  *   partitions 0-2047 a              FIRST-LAST NAME, in ascending order, all of 0-4095
  *   partitions 2048-4095 b
  *
  * in this order, words separated by spaces or tabs. A word that begins with # starts a comment;
  * empty lines are skipped. A NAME is 1 to 31 of A-Z a-z 0-9 . _ -; an ADDRESS is shm://PATH,
  * kv://HOST:PORT or an absolute path, without keys: these are the client's.
+ *
+ * A map with a lease changes: its servers learn the present one from a coordinator, and a client believes
+ * a server only while it holds a lease (doc/cluster.md). Its list of servers
+ * stays.
  *
  * The id of a map is the XXH3 of the text as clustermap_print() writes it: two maps with one id say
  * the same. Maps do not change once they are made; any thread may read one. Free with free().
@@ -35,16 +40,21 @@
 #define CLUSTERMAP_ADDRESS_MAX 200u
 /** Bytes of a map's text, at most: it has to fit a message. */
 #define CLUSTERMAP_TEXT_MAX 16000u
+/** Of a lease, in ms. */
+#define CLUSTERMAP_LEASE_MIN 100u
+#define CLUSTERMAP_LEASE_MAX 60000u
 
 struct clustermap_server {
 	char name[CLUSTERMAP_NAME_MAX + 1]; /* terminated */
 	char address[CLUSTERMAP_ADDRESS_MAX + 1];
 	uint32_t partitions; /* how many it has */
+	uint64_t lost; /* the epoch by which it last lost its partitions; 0: never */
 };
 
 struct clustermap {
 	uint64_t epoch, seed;
 	uint64_t id; /* not 0 */
+	uint32_t lease_ms; /* 0: the map does not change */
 	uint32_t n_servers;
 	struct clustermap_server server[CLUSTERMAP_SERVERS_MAX];
 	uint8_t owner[CLUSTERMAP_PARTITIONS]; /* of a partition: an index of `server` */
@@ -67,6 +77,17 @@ int clustermap_load(const char *path, struct clustermap **out);
  * parts. `servers` is NAME=ADDRESS,NAME=ADDRESS,... FARKV_EINVAL, FARKV_ENOMEM, FARKV_ESYS.
  */
 int clustermap_make(const char *servers, struct clustermap **out);
+
+/** Give a new map a lease; it has another id then. */
+void clustermap_set_lease(struct clustermap *m, uint32_t lease_ms);
+
+/**
+ * The next epoch's map, in which the partitions of the servers of `gone` are divided among those of
+ * `living`: sets of server numbers, without a common one. FARKV_EINVAL (nobody lives, or the text
+ * becomes too long), FARKV_ENOMEM.
+ */
+int clustermap_take_over(const struct clustermap *m, uint64_t gone, uint64_t living,
+			 struct clustermap **out);
 
 /** The map's text, terminated, into `buf` of CLUSTERMAP_TEXT_MAX + 1 bytes; returns its length. */
 size_t clustermap_print(const struct clustermap *m, char *buf);

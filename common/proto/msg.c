@@ -72,6 +72,7 @@ static const struct kind {
 	[MSG_KILL] = {"KILL", BODY_EPOCH},
 	[MSG_CLASS_REQ] = {"CLASS_REQ", BODY_EPOCH},
 	[MSG_PAUSE_REQ] = {"PAUSE_REQ", BODY_EPOCH},
+	[MSG_LEASE_REQ] = {"LEASE_REQ", BODY_EPOCH},
 	[MSG_WELCOME] = {"WELCOME", BODY_WELCOME},
 	[MSG_REFUSE] = {"REFUSE", BODY_TEXT},
 	[MSG_GRANT] = {"GRANT", BODY_BLOCKS},
@@ -93,6 +94,7 @@ static const struct kind {
 	[MSG_KILLED] = {"KILLED", BODY_EPOCH},
 	[MSG_CLASS] = {"CLASS", BODY_STATS},
 	[MSG_PAUSE] = {"PAUSE", BODY_STATS},
+	[MSG_LEASE] = {"LEASE", BODY_EPOCH},
 };
 
 static enum body body_of(uint8_t type)

@@ -66,6 +66,7 @@ enum msg_type {
 	MSG_KILL = 18,        /* end the session of this number */
 	MSG_CLASS_REQ = 19,   /* the next size of blocks after this one */
 	MSG_PAUSE_REQ = 20,   /* the next pause after the one of this rank */
+	MSG_LEASE_REQ = 21,   /* what is left of the server's lease? */
 	/* server to client */
 	MSG_WELCOME = 65,
 	MSG_REFUSE = 66,      /* the channel closes */
@@ -89,6 +90,7 @@ enum msg_type {
 	MSG_KILLED = 83,      /* 1: it was ended; 0: there is no other of that number */
 	MSG_CLASS = 84,       /* figures of the blocks of one size */
 	MSG_PAUSE = 85,       /* figures of one pause of the server */
+	MSG_LEASE = 86,       /* nanoseconds; 0: it has none */
 };
 
 enum msg_role { MSG_ROLE_RW = 0, MSG_ROLE_RO = 1 };
@@ -322,7 +324,7 @@ struct msg {
 			uint64_t number;        /* echoed by the _ACK */
 		} epoch; /* PING, PONG, BARRIER*, SWEEP_BEGIN, SWEEP_ACK, SWEEP_END,
 			    RECLAIM (bytes wanted), CLIENT_REQ, KILL, KILLED,
-			    CLASS_REQ (bytes of a block) */
+			    CLASS_REQ (bytes of a block), LEASE_REQ (0), LEASE */
 	};
 };
 

@@ -27,6 +27,7 @@
 #include "inherit.h"
 #include "listen.h"
 #include "metrics.h"
+#include "membership.h"
 #include "rekey.h"
 #include "returns.h"
 #include "session.h"
@@ -49,6 +50,7 @@ static const struct loop_module *const modules[] = {
 	&metrics_module,
 	&fsck_module,
 	&snapshots_module,
+	&membership_module,
 	NULL,
 };
 
@@ -257,7 +259,7 @@ void control_free(struct control *c)
 int control_run(struct control *c)
 {
 	event_base_dispatch(c->base);
-	return c->failed;
+	return c->again ? CONTROL_AGAIN : c->failed;
 }
 
 const char *control_rdma_address(const struct control *c)

@@ -11,6 +11,8 @@
 struct control;
 struct region;
 
+#define CONTROL_AGAIN (-1)
+
 /**
  * Serve `region`; it and everything in `cfg` stay the caller's. With RDMA only the NIC
  * writes for clients: sessions of the socket are read-only (I3). On failure *out is
@@ -26,7 +28,8 @@ const char *control_rdma_device(const struct control *c);
 
 /**
  * Run until SIGTERM or SIGINT, then drain: tell the sessions, wait until they have left, at
- * most drain_ms. Returns 0; 1 if it ended because the RDMA device was lost.
+ * most drain_ms. Returns 0; 1 if it ended because the RDMA device was lost; CONTROL_AGAIN if the
+ * server is to begin again with an empty region (membership.h).
  */
 int control_run(struct control *c);
 

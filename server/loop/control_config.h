@@ -30,6 +30,8 @@ struct control_config {
 	const struct clustermap *map; /* of the cluster; NULL: in none */
 	uint32_t server;              /* which of its servers this is */
 	const struct http_listen *metrics; /* where monitoring asks; NULL: nowhere */
+	const char *cluster; /* the URL of its coordinator, which has the map; NULL: it does not change */
+	const char *node_name; /* with `cluster` */
 	struct saver *saver; /* makes snapshots; NULL: none */
 	bool saves;          /* to a file */
 	uint64_t save_every_ms; /* 0: not by itself */

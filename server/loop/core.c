@@ -31,6 +31,12 @@ void core_fail(struct control *c)
 	event_active(c->on_term, EV_SIGNAL, 1);
 }
 
+void core_begin_again(struct control *c)
+{
+	c->again = true;
+	event_base_loopbreak(c->base);
+}
+
 bool core_is_saver(const struct control *c, const char *name)
 {
 	return c->cfg.saver && strcmp(c->cfg.saver->name, name) == 0;

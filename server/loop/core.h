@@ -71,6 +71,7 @@ struct control {
 	uint64_t inherit_until_ns; /* see core_expects_clients(); 0: the region was not adopted */
 	uint64_t drain_until; /* 0: serving */
 	bool failed;
+	bool again; /* the server is to begin again, with an empty region */
 	bool restoring; /* the saver alone is let in: snapshots.h */
 	struct rate_limit complaints, notes; /* of log lines */
 	struct loop_counts counts;
@@ -93,6 +94,7 @@ struct control {
 	struct http *http; /* metrics.c; NULL: none */
 	struct fsck *fsck;
 	struct snapshots *snapshots; /* NULL: none are made */
+	struct membership *membership; /* NULL: the map does not change */
 	uint64_t reclaim_until_ns; /* time limit for the answers to RECLAIM */
 };
 
@@ -112,6 +114,9 @@ static inline void core_count_hits(struct hits *sum, struct hits h)
 
 /** Shut down as soon as possible; control_run() then returns 1. */
 void core_fail(struct control *c);
+
+/** End at once, to begin again with an empty region: control_run() then returns CONTROL_AGAIN. */
+void core_begin_again(struct control *c);
 
 /** True if a client that gives this name is the server's own child: server/saver/saver.h. */
 bool core_is_saver(const struct control *c, const char *name);

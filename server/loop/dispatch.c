@@ -15,6 +15,7 @@
 #include "fsck.h"
 #include "grants.h"
 #include "grow.h"
+#include "membership.h"
 #include "returns.h"
 #include "session.h"
 #include "stats.h"
@@ -138,6 +139,8 @@ static bool dispatch(struct session *s, const struct msg *m)
 		return stats_on_class(s, m);
 	case MSG_PAUSE_REQ:
 		return stats_on_pause(s, m);
+	case MSG_LEASE_REQ:
+		return membership_on_lease(s, m);
 	case MSG_READY:
 		return true;
 	default:

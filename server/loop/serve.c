@@ -27,6 +27,8 @@
 #include "control.h"
 #include "http.h"
 #include "listen.h"
+#include "membership.h"
+#include "server/cluster/coord.h"
 #include "server/memory/fdstore.h"
 #include "server/memory/memlimit.h"
 #include "server/memory/notify.h"
@@ -64,6 +66,7 @@ struct serving {
 	bool region_open;
 	struct control *control;
 	uint64_t save_every_ms;
+	bool again; /* it has served before, and begins again */
 	bool restore; /* the snapshot is there, and the region is new */
 	struct saver saver; /* pid 0: none */
 };
@@ -146,14 +149,46 @@ static bool evicts(const struct serving *s)
 
 /* ---- the stages ----------------------------------------------------------------- */
 
+/* The map comes later, from the coordinator. */
+static int check_coordinator(const struct server_config *cfg)
+{
+	struct clustermap *probe;
+	char pair[CLUSTERMAP_NAME_MAX + 80];
+
+	if (cfg->cluster_map || cfg->memory_file) {
+		err_set(FARKV_EINVAL, "cluster: %s", cfg->cluster_map ?
+			"the map is the coordinator's; leave out --cluster-map" :
+			"a server that comes back begins empty; leave out --memory-file");
+		return EXIT_USAGE;
+	}
+	if (coord_check(cfg->cluster)) {
+		char why[ERR_LINE_MAX];
+
+		snprintf(why, sizeof(why), "%s", err_detail());
+		err_set(FARKV_EINVAL, "cluster: %s", why);
+		return EXIT_USAGE;
+	}
+	snprintf(pair, sizeof(pair), "%.40s=/x", cfg->node_name);
+	if (clustermap_make(pair, &probe)) {
+		err_set(FARKV_EINVAL, "node-name: '%s' is not 1 to 31 of A-Z a-z 0-9 . _ -",
+			cfg->node_name);
+		return EXIT_USAGE;
+	}
+	free(probe);
+	return 0;
+}
+
 static int check_cluster(struct serving *s)
 {
 	const struct server_config *cfg = s->cfg;
 
-	if (!cfg->cluster_map != !cfg->node_name) {
-		err_set(FARKV_EINVAL, "--cluster-map FILE and --node-name NAME belong together");
+	if ((!cfg->cluster_map && !cfg->cluster) != !cfg->node_name) {
+		err_set(FARKV_EINVAL, "--cluster-map FILE or --cluster URL, and --node-name NAME belong "
+				      "together");
 		return EXIT_USAGE;
 	}
+	if (cfg->cluster)
+		return check_coordinator(cfg);
 	if (!cfg->cluster_map)
 		return 0;
 	if (clustermap_load(cfg->cluster_map, &s->map))
@@ -195,7 +230,7 @@ static int check_snapshots(struct serving *s)
 			cfg->save_every);
 		return EXIT_USAGE;
 	}
-	if ((cfg->save || cfg->restore) && cfg->cluster_map) {
+	if ((cfg->save || cfg->restore) && (cfg->cluster_map || cfg->cluster)) {
 		err_set(FARKV_EINVAL, "%s: a server of a cluster has a part of the keys; use kvcli "
 				      "%s, which has all of them",
 			cfg->save ? "save" : "restore", cfg->save ? "save" : "restore");
@@ -318,7 +353,7 @@ static int open_file(struct serving *s)
 {
 	const struct server_config *cfg = s->cfg;
 
-	if (!cfg->memory_file && !store_is_there(cfg))
+	if (cfg->cluster || (!cfg->memory_file && !store_is_there(cfg)))
 		return 0;
 	if (cfg->memory_file ? region_file_open(cfg->memory_file, cfg->replace, &s->file) :
 			       region_file_of_store(&s->file))
@@ -421,6 +456,8 @@ static int open_control(struct serving *s)
 		.map = s->map,
 		.server = s->server,
 		.metrics = s->metrics_open ? &s->metrics : NULL,
+		.cluster = cfg->cluster,
+		.node_name = cfg->node_name,
 		.saver = s->saver.pid > 0 ? &s->saver : NULL,
 		.saves = cfg->save != NULL,
 		.save_every_ms = s->save_every_ms,
@@ -515,7 +552,7 @@ static void announce(const struct serving *s)
 		 s->keys ? key_options(s, options, sizeof(options)) : "",
 		 util_shell_word(rdma ? rdma : uri, word, sizeof(word)));
 	tell(STDOUT_FILENO, "stdout", line);
-	if (cfg->ready_fd)
+	if (cfg->ready_fd && !s->again)
 		tell_ready((int)cfg->ready_fd);
 	(void)notify_send("READY=1", -1);
 }
@@ -598,7 +635,7 @@ static int open_all(struct serving *s)
 	return code;
 }
 
-/* Have the saver connect, restore, and let later servers find the region. */
+/* Have the saver connect, restore, join the cluster, and let later servers find the region. */
 static int fill(struct serving *s)
 {
 	const struct server_config *cfg = s->cfg;
@@ -614,6 +651,8 @@ static int fill(struct serving *s)
 	else if (cfg->restore && !s->restore)
 		log_info("restore: there is no %s yet, the store is empty", cfg->restore);
 	else if (cfg->restore && snapshots_restore(s->control))
+		return EXIT_RUN;
+	if (membership_join(s->control))
 		return EXIT_RUN;
 	return s->file_open && region_file_finish(&s->file) ? EXIT_RUN : 0;
 }
@@ -634,9 +673,10 @@ static void signals_hold(bool hold)
 	sigprocmask(hold ? SIG_BLOCK : SIG_UNBLOCK, &set, NULL);
 }
 
-int serve(struct server_config *cfg, serve_reread *reread)
+/* CONTROL_AGAIN: begin again, with an empty region. */
+static int serve_once(struct server_config *cfg, serve_reread *reread, bool again)
 {
-	struct serving s = {.cfg = cfg, .reread = reread};
+	struct serving s = {.cfg = cfg, .reread = reread, .again = again};
 	int code;
 
 	log_never_wait();
@@ -668,5 +708,14 @@ int serve(struct server_config *cfg, serve_reread *reread)
 		region_file_close(&s.file);
 	keyfile_free(s.keys);
 	free(s.map);
+	return code;
+}
+
+int serve(struct server_config *cfg, serve_reread *reread)
+{
+	int code = serve_once(cfg, reread, false);
+
+	while (code == CONTROL_AGAIN)
+		code = serve_once(cfg, reread, true);
 	return code;
 }

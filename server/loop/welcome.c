@@ -31,6 +31,7 @@
 #include "barrier.h"
 #include "cluster.h"
 #include "core.h"
+#include "membership.h"
 #include "roster.h"
 #include "session.h"
 #include "sweep.h"
@@ -319,10 +320,10 @@ static bool go_on(struct session *s)
 	return welcome(s, s->hello.role == MSG_ROLE_RO, NULL, NULL);
 }
 
-/* Everything but the server's own child waits until a snapshot is restored. */
+/* Everything but the server's own child waits until a snapshot is restored, or the map is known. */
 static bool hold(struct session *s)
 {
-	s->held = s->control->restoring && !s->saver;
+	s->held = (s->control->restoring || membership_waits(s->control)) && !s->saver;
 	return s->held;
 }
 

@@ -312,6 +312,23 @@ cluster() {
 	noticed -DMUTANT_RETURNS_WITH_DATA -DTAKEOVER
 }
 
+# A server's lease, and a client that reads by itself.
+lease() {
+	holds -DPUTS=1
+	if large; then
+		holds
+	fi
+
+	reached -DCOVER_RETURNED
+	reached -DCOVER_COUNTS
+
+	noticed -DMUTANT_LEASE_FROM_ANSWER
+	noticed -DMUTANT_MAP_READ_FIRST
+	noticed -DMUTANT_RETURNS_WITH_DATA
+	noticed -DMUTANT_COUNTS_FROM_ANSWER
+	noticed -DMUTANT_KEEPS_ITS_EPOCH
+}
+
 # One server that ends, at any moment; in the large configuration two in a row.
 adopt() {
 	holds -DKILLS=0

@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/**
+ * coord.h - the coordinator of a cluster: a service that keeps the map and knows which servers live.
+ *
+ * The coordinator has one map, which is replaced only by who read the one before (a conditional set),
+ * and the registrations of servers, each of which it drops when it has not heard of its server for the
+ * session's time. coord_zk.c has it in ZooKeeper, and is the only file that knows that:
+ *
+ *   PATH/map            the map's text
+ *   PATH/members/NAME   a server's registration, an ephemeral node
+ *
+ * A server asks in rounds: it writes its registration, then reads the map and the members. The reads
+ * are answered after the write, so the view is not older than the round's begin: that is what a lease
+ * counts from (doc/cluster.md, Leases).
+ *
+ * One thread. Nothing waits except where said; the owner polls the descriptor.
+ */
+#ifndef SERVER_CLUSTER_COORD_H
+#define SERVER_CLUSTER_COORD_H
+
+#include <poll.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct coord;
+
+/** What a round has found. */
+struct coord_view {
+	uint64_t as_of_ns; /* clock_now_ns() when it began */
+	bool registered;   /* the server's registration stood then; otherwise the rest tells nothing */
+	const char *map;   /* not terminated; valid during the call */
+	size_t map_len;
+	int32_t map_version; /* for coord_replace_map() */
+	const char *const *members; /* names */
+	size_t n_members;
+};
+
+struct coord_config {
+	const char *url; /* zk://HOST:PORT[,HOST:PORT]/PATH */
+	const char *name; /* of the server */
+	uint32_t session_ms; /* the registration's time; the service may choose another */
+	void (*viewed)(void *arg, const struct coord_view *v); /* may not close the coordinator */
+	void *arg;
+};
+
+/** Check a URL: FARKV_EINVAL with a line; FARKV_ENOTSUP if this build knows no such service. */
+int coord_check(const char *url);
+
+/** Begin; connects and connects again on its own. Errors as coord_check(), and FARKV_ENOMEM, FARKV_ESYS. */
+int coord_open(const struct coord_config *cfg, struct coord **out);
+
+/**
+ * Close. The registration goes at once if `leave`; otherwise it ends by itself after the session's time,
+ * so that nobody takes over before the leases of clients have ended. NULL is allowed.
+ */
+void coord_close(struct coord *c, bool leave);
+
+/** What to wait for: p->fd (-1: nothing) and p->events, and for how many ms at most. */
+void coord_wants(struct coord *c, struct pollfd *p, int *ms_out);
+/** Go on, with the events that came (0: the time is over). May call viewed(). */
+void coord_process(struct coord *c, short revents);
+
+/** Begin a round, unless one runs. viewed() follows; not if the service is away. */
+void coord_round(struct coord *c);
+
+/** Replace the map if it has still that version. The next rounds show what became of it. */
+void coord_replace_map(struct coord *c, const char *text, size_t len, int32_t version);
+
+/** The time after which a registration that is not heard of ends, in ms; 0: not known yet. */
+uint32_t coord_session_ms(const struct coord *c);
+
+/** What the coordinator cannot do at the moment, or an empty text. For log lines. */
+const char *coord_trouble(const struct coord *c);
+
+/**
+ * Make the cluster of that URL with this map. Waits, at most `ms`. FARKV_EEXISTS if it is there;
+ * FARKV_ETIMEDOUT if the service does not answer; errors as coord_check().
+ */
+int coord_make(const char *url, const char *text, size_t len, int ms);
+
+#endif

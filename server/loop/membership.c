@@ -1,0 +1,295 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "config.h"
+
+#include "membership.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/base/err.h"
+#include "common/base/log.h"
+#include "common/base/util.h"
+#include "common/proto/clustermap.h"
+#include "server/cluster/coord.h"
+
+#include "core.h"
+#include "session.h"
+#include "welcome.h"
+
+#define SESSION_MS 1000u /* what is asked for; ZooKeeper takes no less than two of its ticks */
+#define ROUNDS_PER_LEASE 5u
+/* Other servers' clocks and ours may differ: parts of the session's time that a lease leaves out. */
+#define MARGIN 8u
+/* A server that nobody here has seen may be about to start. */
+#define UNSEEN_NS (30 * NS_PER_SEC)
+#define TROUBLE_NS (10 * NS_PER_SEC) /* between two log lines about it */
+
+struct membership {
+	struct control *c;
+	struct coord *coord;
+	struct event *event;
+	struct clustermap *map; /* the installed one; c->cfg.map */
+	uint64_t lease_ns;      /* its end */
+	uint64_t round_ns;      /* when the next one is due */
+	uint64_t joined_ns;
+	uint64_t told_ns;
+	uint64_t seen; /* servers, by their numbers, that were registered under this server's eyes */
+	bool joining, had_lease;
+};
+
+/* ---- maps ---------------------------------------------------------------------------------- */
+
+static void install(struct membership *m, struct clustermap *map, uint32_t server)
+{
+	struct control_config *cfg = &m->c->cfg;
+
+	log_info("cluster: server %s, %" PRIu32 " of %u partitions, map of epoch %" PRIu64,
+		 map->server[server].name, map->server[server].partitions, CLUSTERMAP_PARTITIONS,
+		 map->epoch);
+	cfg->map = map;
+	cfg->server = server;
+	free(m->map);
+	m->map = map;
+}
+
+/* The server's place in a map that was read; it has to have one. */
+static bool place(struct membership *m, const struct clustermap *map, uint32_t *server_out)
+{
+	const char *name = m->c->cfg.node_name;
+
+	*server_out = clustermap_find(map, name);
+	if (map->lease_ms && *server_out < map->n_servers)
+		return true;
+	if (clock_now_ns() >= m->told_ns + TROUBLE_NS) {
+		log_warn("cluster: the map at %s has no %s%s", m->c->cfg.cluster,
+			 map->lease_ms ? "server " : "lease", map->lease_ms ? name : "");
+		m->told_ns = clock_now_ns();
+	}
+	return false;
+}
+
+/* False: there is no lease by this view. */
+static bool look_at_map(struct membership *m, const struct coord_view *v)
+{
+	struct clustermap *map;
+	uint32_t server;
+
+	if (clustermap_parse(m->c->cfg.cluster, v->map, v->map_len, &map)) {
+		log_warn("cluster: %s", err_detail());
+		return false;
+	}
+	if (m->map && map->epoch <= m->map->epoch) {
+		bool same = map->id == m->map->id;
+
+		free(map);
+		return same;
+	}
+	if (!place(m, map, &server)) {
+		free(map);
+		return false;
+	}
+	if (m->map && map->server[server].lost > m->map->epoch) {
+		log_warn("cluster: others have the partitions of %s by the map of epoch %" PRIu64
+			 "; beginning again, empty", map->server[server].name, map->epoch);
+		free(map);
+		core_begin_again(m->c);
+		return false;
+	}
+	install(m, map, server);
+	return true;
+}
+
+/* ---- takeovers ----------------------------------------------------------------------------- */
+
+static uint64_t living(const struct membership *m, const struct coord_view *v)
+{
+	uint64_t set = 0;
+
+	for (size_t i = 0; i < v->n_members; i++) {
+		uint32_t at = clustermap_find(m->map, v->members[i]);
+
+		if (at < m->map->n_servers)
+			set |= UINT64_C(1) << at;
+	}
+	return set;
+}
+
+static void take_over(struct membership *m, const struct coord_view *v)
+{
+	bool late = clock_now_ns() >= m->joined_ns + UNSEEN_NS;
+	uint64_t live = living(m, v), gone = 0;
+	char text[CLUSTERMAP_TEXT_MAX + 1];
+	struct clustermap *next;
+
+	m->seen |= live;
+	for (uint32_t i = 0; i < m->map->n_servers; i++)
+		if (m->map->server[i].partitions && !(live >> i & 1) && (late || m->seen >> i & 1)) {
+			log_warn("cluster: server %s is gone: others get its partitions, empty",
+				 m->map->server[i].name);
+			gone |= UINT64_C(1) << i;
+		}
+	if (!gone)
+		return;
+	if (clustermap_take_over(m->map, gone, live, &next)) {
+		log_warn("cluster: %s", err_detail());
+		return;
+	}
+	coord_replace_map(m->coord, text, clustermap_print(next, text), v->map_version);
+	free(next);
+}
+
+/* ---- rounds -------------------------------------------------------------------------------- */
+
+static uint64_t lease_length(const struct membership *m)
+{
+	uint64_t session = coord_session_ms(m->coord) * NS_PER_MS;
+
+	return UTIL_MIN(m->map->lease_ms * NS_PER_MS, session - session / MARGIN);
+}
+
+static void on_view(void *arg, const struct coord_view *v)
+{
+	struct membership *m = arg;
+
+	if (!v->registered || m->c->again || !look_at_map(m, v))
+		return;
+	m->lease_ns = UTIL_MAX(m->lease_ns, v->as_of_ns + lease_length(m));
+	if (m->joining) {
+		m->joined_ns = clock_now_ns();
+		event_base_loopbreak(m->c->base);
+	}
+	m->had_lease = true;
+	take_over(m, v);
+}
+
+static void tell_trouble(struct membership *m, uint64_t now)
+{
+	const char *why = coord_trouble(m->coord);
+
+	if (now < m->lease_ns || now < m->told_ns + TROUBLE_NS || (m->joining && !*why))
+		return;
+	log_warn("cluster: %s %s%s%s", m->c->cfg.cluster,
+		 m->joining ? "lets this server wait" : "gives no lease, clients wait",
+		 *why ? ": " : "", why);
+	m->told_ns = now;
+}
+
+static uint64_t pause_of(const struct membership *m)
+{
+	return (m->map ? m->map->lease_ms : SESSION_MS) * NS_PER_MS / ROUNDS_PER_LEASE;
+}
+
+static void on_event(evutil_socket_t fd, short what, void *arg);
+
+static void await(struct membership *m)
+{
+	uint64_t now = clock_now_ns(), left = m->round_ns > now ? m->round_ns - now : 0;
+	struct timeval tv;
+	struct pollfd p;
+	short events = 0;
+	int ms;
+
+	coord_wants(m->coord, &p, &ms);
+	left = UTIL_MIN(left, (uint64_t)ms * NS_PER_MS) + 1000;
+	events |= p.fd >= 0 && (p.events & POLLIN) ? EV_READ : 0;
+	events |= p.fd >= 0 && (p.events & POLLOUT) ? EV_WRITE : 0;
+	tv = (struct timeval){.tv_sec = (time_t)(left / NS_PER_SEC),
+			      .tv_usec = (suseconds_t)(left % NS_PER_SEC / 1000)};
+	(void)event_assign(m->event, m->c->base, p.fd, events, on_event, m);
+	(void)event_add(m->event, &tv);
+}
+
+static void on_event(evutil_socket_t fd, short what, void *arg)
+{
+	struct membership *m = arg;
+	uint64_t now = clock_now_ns();
+
+	(void)fd;
+	coord_process(m->coord, (short)((what & EV_READ ? POLLIN : 0) | (what & EV_WRITE ? POLLOUT : 0)));
+	if (m->c->again)
+		return;
+	if (now >= m->round_ns) {
+		m->round_ns = now + pause_of(m);
+		coord_round(m->coord);
+	}
+	tell_trouble(m, now);
+	await(m);
+}
+
+/* ---- what others ask ----------------------------------------------------------------------- */
+
+int membership_join(struct control *c)
+{
+	struct membership *m = c->membership;
+
+	if (!m)
+		return 0;
+	log_info("cluster: %s registers at %s", c->cfg.node_name, c->cfg.cluster);
+	m->joining = true;
+	await(m);
+	while (!m->had_lease && !c->drain_until)
+		event_base_loop(c->base, EVLOOP_ONCE);
+	m->joining = false;
+	if (c->drain_until)
+		return err_set(FARKV_EABORTED, "cluster: interrupted by a signal before the server was "
+					       "registered");
+	welcome_waiting(c);
+	return 0;
+}
+
+bool membership_waits(const struct control *c)
+{
+	return c->membership && !c->membership->had_lease;
+}
+
+bool membership_on_lease(struct session *s, const struct msg *m)
+{
+	const struct membership *ms = s->control->membership;
+	uint64_t now = clock_now_ns();
+	struct msg r = {.type = MSG_LEASE};
+
+	if (ms && ms->lease_ns > now)
+		r.epoch.number = ms->lease_ns - now;
+	return session_reply(s, &r, m->req, NULL);
+}
+
+/* ---- life ---------------------------------------------------------------------------------- */
+
+static bool init(struct control *c)
+{
+	struct coord_config cfg = {.url = c->cfg.cluster, .name = c->cfg.node_name,
+				   .session_ms = SESSION_MS, .viewed = on_view};
+	struct membership *m;
+
+	if (!cfg.url)
+		return true;
+	m = calloc(1, sizeof(*m));
+	if (!m)
+		return false;
+	c->membership = m;
+	cfg.arg = m;
+	m->c = c;
+	m->event = event_new(c->base, -1, 0, on_event, m);
+	return m->event && coord_open(&cfg, &m->coord) == 0;
+}
+
+static void fini(struct control *c)
+{
+	struct membership *m = c->membership;
+
+	if (!m)
+		return;
+	if (m->event)
+		event_free(m->event);
+	coord_close(m->coord, c->again);
+	free(m->map);
+	free(m);
+	c->membership = NULL;
+	c->cfg.map = NULL;
+}
+
+const struct loop_module membership_module = {
+	.init = init,
+	.fini = fini,
+};

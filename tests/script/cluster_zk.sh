@@ -1,0 +1,143 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+# A cluster whose map is in ZooKeeper: three kvservers and a real ZooKeeper on loopback. A server is
+# killed, one is stopped for longer than its session, ZooKeeper is stopped and started again.
+# shellcheck disable=SC2015
+# shellcheck source=tests/script/lib.sh disable=SC2154
+. "$srcdir/tests/script/lib.sh"
+remote && skip "RDMA addresses are not known before the servers start"
+needs java
+[ -e /usr/share/java/zookeeper.jar ] || skip "needs zookeeper (Debian: zookeeper)"
+
+expect 64 "$KVSERVER" -s "$dir/no" --cluster zk://h --node-name a
+grep -q 'built without ZooKeeper' "$dir/err" && skip "built without ZooKeeper"
+says 'the path names the cluster'
+expect 64 "$KVSERVER" -s "$dir/no" --cluster zk://h/p && says 'belong together'
+expect 64 "$KVSERVER" -s "$dir/no" --cluster zk://h/p --node-name a --cluster-map m && says 'leave out --cluster-map'
+expect 64 "$KVSERVER" -s "$dir/no" --cluster zk://h/p --node-name a --memory-file "$dir/m" && says 'begins empty'
+expect 64 "$KVSERVER" -s "$dir/no" --cluster zk://h/p --node-name 'a b' && says 'node-name: .a b. is not'
+
+# ---- ZooKeeper, at a port that was free just now
+port=$(python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])') ||
+	skip "needs python3"
+mkdir "$dir/data"
+cat >"$dir/zoo.cfg" <<-END
+	tickTime=500
+	dataDir=$dir/data
+	clientPort=$port
+	clientPortAddress=127.0.0.1
+	admin.enableServer=false
+END
+start_zookeeper() {
+	java -Xmx128m -cp /usr/share/java/zookeeper.jar \
+		org.apache.zookeeper.server.quorum.QuorumPeerMain "$dir/zoo.cfg" >"$dir/zk.log" 2>&1 &
+	zookeeper=$!
+	servers="$servers $zookeeper"
+}
+start_zookeeper
+url=zk://127.0.0.1:$port/farkv/test
+list=a=shm://$dir/a,b=shm://$dir/b,c=shm://$dir/c
+until kvcli cluster init --servers "$list" "$url" 2>"$dir/err"; do
+	kill -0 "$zookeeper" || { cat "$dir/zk.log"; fail "ZooKeeper ended"; finish; }
+	grep -q 'does not answer' "$dir/err" || { fail "$(cat "$dir/err")"; finish; }
+done
+expect 64 kvcli cluster init --servers "$list" "$url" && says 'is there already'
+
+for name in a b c; do
+	start_server $name -m 32m --cluster "$url" --node-name $name
+	eval "pid_$name=$server"
+done
+FARKV_URI=shm://$dir/a,shm://$dir/b,shm://$dir/c
+export FARKV_URI
+i=0
+while [ $i -lt 60 ]; do
+	i=$((i + 1))
+	printf 'key%s\told%s\n' $i $i
+done >"$dir/records"
+expect 0 kvcli -q load "$dir/records"
+expect 0 kvcli cluster status && shows '^map of epoch 1$' && shows '^b  *1365  serves '
+
+# count: how many keys have a value; no key may have a wrong one, or fail.
+count() {
+	found=0 i=0
+	while [ $i -lt 60 ]; do
+		i=$((i + 1))
+		kvcli get key$i >"$dir/got" 2>"$dir/err"
+		case $? in
+		0)
+			[ "$(cat "$dir/got")" = "$1$i" ] || fail "key$i is $(cat "$dir/got")"
+			found=$((found + 1))
+			;;
+		1) ;;
+		*) return 1 ;;
+		esac
+	done
+}
+# settle WORD: wait until every key answers, with its value or without.
+settle() {
+	tries=0
+	until count "$1"; do
+		tries=$((tries + 1))
+		[ $tries -lt 100 ] || { fail "the keys do not answer: $(cat "$dir/err")"; finish; }
+		sleep 0.2
+	done
+}
+
+# ---- one is killed: its keys answer again, without values; the others' have theirs
+count old && [ $found -eq 60 ] || fail "$found of 60 keys"
+kvcli keys | sort >"$dir/before"
+eval "kill -9 \$pid_b; wait \$pid_b 2>/dev/null"
+settle old
+[ $found -gt 20 ] && [ $found -lt 60 ] || fail "$found of 60 keys after a server was killed"
+expect 0 kvcli -q load "$dir/records"
+count old && [ $found -eq 60 ] || fail "$found of 60 keys were stored again"
+expect 69 kvcli cluster status && shows '^map of epoch 2$' && shows '^b  *0  away '
+
+# ---- a client that knows the servers sees no error of the others, and takes the newer map
+# ---- one is stopped beyond its session: what it has is never served again
+mkfifo "$dir/shell"
+kvcli <"$dir/shell" >"$dir/shell.out" 2>"$dir/shell.err" &
+shell=$!
+servers="$servers $shell"
+exec 7>"$dir/shell"
+echo 'get key1' >&7
+eval "kill -STOP \$pid_c"
+epoch() { kvcli -u "shm://$dir/a" cluster status 2>/dev/null | sed -n 's/^map of epoch //p'; }
+tries=0
+until [ "$(epoch)" = 3 ]; do
+	tries=$((tries + 1))
+	[ $tries -lt 100 ] || { fail "nobody took over from a stopped server"; finish; }
+	sleep 0.2
+done
+sed 's/old/new/' "$dir/records" >"$dir/newer"
+FARKV_URI=shm://$dir/a
+expect 0 kvcli -q load "$dir/newer"
+i=0
+while [ $i -lt 60 ]; do
+	i=$((i + 1))
+	echo "get key$i" >&7
+done
+eval "kill -CONT \$pid_c"
+FARKV_URI=shm://$dir/c,shm://$dir/a
+settle new
+[ $found -eq 60 ] || fail "$found of 60 keys by the address of a server that was stopped"
+exec 7>&-
+wait $shell
+sed 1d "$dir/shell.out" | grep -q old && fail "an old value was read: $(grep -m 1 old "$dir/shell.out")"
+grep -q 'begin\(ning\)* again, empty' "$dir/c.log" || fail "the stopped server did not begin again: $(cat "$dir/c.log")"
+
+# ---- ZooKeeper is stopped: calls wait, nothing is lost
+FARKV_URI=shm://$dir/a
+kill -STOP "$zookeeper"
+sleep 3
+kill -CONT "$zookeeper"
+settle new
+[ $found -eq 60 ] || fail "$found of 60 keys after ZooKeeper was stopped"
+
+# ---- ... and started again
+kill "$zookeeper"
+wait "$zookeeper"
+start_zookeeper
+settle new
+[ $found -eq 60 ] || fail "$found of 60 keys after ZooKeeper was started again"
+finish
