@@ -238,6 +238,39 @@ START_TEST(load_a_file_or_say_why_not)
 }
 END_TEST
 
+#define LEASED HEAD "lease 1000\n" SERVERS "server c /c 6\n"
+
+START_TEST(take_over_divides_the_partitions_of_the_gone_among_the_living)
+{
+	struct clustermap *m = parsed(LEASED "partitions 0-1023 a\npartitions 1024-3071 b\n"
+					     "partitions 3072-4095 c\n");
+	char buf[CLUSTERMAP_TEXT_MAX + 1];
+	struct clustermap *next, *again;
+
+	ck_assert_uint_eq(m->lease_ms, 1000);
+	ck_assert_uint_eq(m->server[2].lost, 6);
+	ck_assert_int_eq(clustermap_take_over(m, 2, 5, &next), 0);
+	ck_assert_uint_eq(next->epoch, 8);
+	ck_assert_uint_eq(next->server[0].partitions, 2048);
+	ck_assert_uint_eq(next->server[1].partitions, 0);
+	ck_assert_uint_eq(next->server[1].lost, 8);
+	ck_assert_uint_eq(next->server[0].lost, 0);
+	ck_assert_uint_eq(next->server[2].partitions, 2048);
+	ck_assert_uint_eq(next->server[2].lost, 6);
+	for (uint32_t i = 0; i < CLUSTERMAP_PARTITIONS; i++)
+		if (m->owner[i] != 1)
+			ck_assert_uint_eq(next->owner[i], m->owner[i]);
+	clustermap_print(next, buf);
+	again = parsed(buf);
+	ck_assert_uint_eq(again->id, next->id);
+	ck_assert_uint_ne(again->id, m->id);
+	ck_assert_int_eq(clustermap_take_over(m, 7, 0, &next), FARKV_EINVAL);
+	free(again);
+	free(next);
+	free(m);
+}
+END_TEST
+
 static Suite *suite(void)
 {
 	Suite *s = suite_create("clustermap");
@@ -254,6 +287,7 @@ static Suite *suite(void)
 	tcase_add_test(t, owner_is_that_of_the_low_bits_of_xxh3);
 	tcase_add_test(t, owner_keys_spread_by_the_share_of_partitions);
 	tcase_add_test(t, load_a_file_or_say_why_not);
+	tcase_add_test(t, take_over_divides_the_partitions_of_the_gone_among_the_living);
 	suite_add_tcase(s, t);
 	return s;
 }
