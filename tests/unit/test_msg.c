@@ -120,6 +120,10 @@ static const char gold_killed[] =
 static const char gold_class[] =
 	"464b54031800000016000000688703b702000000010060000000000000000200"
 	"0700000000000000";
+static const char gold_lease_req[] =
+	"464b150308000000180000001ce0f7f10000000000000000";
+static const char gold_lease[] =
+	"464b56030800000018000000dc906f3f00ca9a3b00000000";
 static const char gold_pause_req[] =
 	"464b14030800000017000000a270ccbd0100000000000000";
 static const char gold_pause[] =
@@ -204,6 +208,8 @@ static const struct golden {
 	{{.type = MSG_KILL, .req = 21, .epoch = {6}}, gold_kill},
 	{{.type = MSG_CLASS_REQ, .req = 22, .epoch = {64}}, gold_class_req},
 	{{.type = MSG_PAUSE_REQ, .req = 23, .epoch = {1}}, gold_pause_req},
+	{{.type = MSG_LEASE_REQ, .req = 24}, gold_lease_req},
+	{{.type = MSG_LEASE, .req = 24, .epoch = {1000000000}}, gold_lease},
 	{{.type = MSG_CLIENT, .req = 20,
 	  .client = {6, 4711, 3, 1500, 10, 2, 0x0123456789ABCDEF, 5, 8, "kvcli", "pid 4711"}},
 	 gold_client},
