@@ -23,6 +23,8 @@
 #define MARGIN 8u
 /* A server that nobody here has seen may be about to start. */
 #define UNSEEN_NS (30 * NS_PER_SEC)
+/* After the coordinator was away all registrations may have ended: session times for others to return. */
+#define RETURN_SESSIONS 5u
 #define TROUBLE_NS (10 * NS_PER_SEC) /* between two log lines about it */
 
 struct membership {
@@ -33,6 +35,8 @@ struct membership {
 	uint64_t lease_ns;      /* its end */
 	uint64_t round_ns;      /* when the next one is due */
 	uint64_t joined_ns;
+	uint64_t viewed_ns; /* the latest view; 0: none */
+	uint64_t calm_ns;   /* nobody is taken over before this */
 	uint64_t told_ns;
 	uint64_t seen; /* servers, by their numbers, that were registered under this server's eyes */
 	bool joining, had_lease;
@@ -125,16 +129,16 @@ static void take_over(struct membership *m, const struct coord_view *v)
 	m->seen |= live;
 	for (uint32_t i = 0; i < m->map->n_servers; i++)
 		if (m->map->server[i].partitions && !(live >> i & 1) && (late || m->seen >> i & 1)) {
-			log_warn("cluster: server %s is gone: others get its partitions, empty",
-				 m->map->server[i].name);
 			gone |= UINT64_C(1) << i;
 		}
-	if (!gone)
+	if (!gone || clock_now_ns() < m->calm_ns)
 		return;
 	if (clustermap_take_over(m->map, gone, live, &next)) {
 		log_warn("cluster: %s", err_detail());
 		return;
 	}
+	log_warn("cluster: %u servers are gone: others get their partitions, empty",
+		 (unsigned)__builtin_popcountll(gone));
 	coord_replace_map(m->coord, text, clustermap_print(next, text), v->map_version);
 	free(next);
 }
@@ -146,6 +150,16 @@ static uint64_t lease_length(const struct membership *m)
 	uint64_t session = coord_session_ms(m->coord) * NS_PER_MS;
 
 	return UTIL_MIN(m->map->lease_ms * NS_PER_MS, session - session / MARGIN);
+}
+
+/* Rounds were missed: that is the coordinator, or this server; others may be as well as it is. */
+static void note_gap(struct membership *m)
+{
+	uint64_t now = clock_now_ns();
+
+	if (m->viewed_ns && now - m->viewed_ns > lease_length(m) / 2)
+		m->calm_ns = now + RETURN_SESSIONS * coord_session_ms(m->coord) * NS_PER_MS;
+	m->viewed_ns = now;
 }
 
 static void on_view(void *arg, const struct coord_view *v)
@@ -160,6 +174,7 @@ static void on_view(void *arg, const struct coord_view *v)
 		event_base_loopbreak(m->c->base);
 	}
 	m->had_lease = true;
+	note_gap(m);
 	take_over(m, v);
 }
 
