@@ -134,7 +134,7 @@ proctype writer()
 
 proctype reader()
 {
-	byte epoch = 1, s, memory, until, left, at, found, floor, old;
+	byte epoch = 1, s, memory, until, at, found, floor, old;
 
 	d_step { floor = acknowledged; old = lost }
 again:
@@ -150,13 +150,7 @@ again:
 	do
 	:: until > at -> break
 	:: until <= at && LEASED ->
-#ifdef MUTANT_COUNTS_FROM_ANSWER
-		left = (LEASED -> lease[s] - now : 0);
-		until = (left -> now + left : until);
-		left = 0
-#else
 		until = (LEASED -> lease[s] : until)
-#endif
 	:: until <= at && map > epoch ->
 		epoch = map;
 #ifndef MUTANT_KEEPS_ITS_EPOCH

@@ -319,14 +319,13 @@ lease() {
 		holds
 	fi
 
-	reached -DCOVER_RETURNED
-	reached -DCOVER_COUNTS
+	reached -DPUTS=1 -DCOVER_RETURNED
+	reached -DPUTS=1 -DCOVER_COUNTS
 
 	noticed -DMUTANT_LEASE_FROM_ANSWER
 	noticed -DMUTANT_MAP_READ_FIRST
 	noticed -DMUTANT_RETURNS_WITH_DATA
-	noticed -DMUTANT_COUNTS_FROM_ANSWER
-	noticed -DMUTANT_KEEPS_ITS_EPOCH
+	noticed -DPUTS=1 -DMUTANT_KEEPS_ITS_EPOCH
 }
 
 # One server that ends, at any moment; in the large configuration two in a row.
