@@ -73,6 +73,7 @@ struct control {
 	bool failed;
 	bool again; /* the server is to begin again, with an empty region */
 	bool restoring; /* the saver alone is let in: snapshots.h */
+	bool joining; /* nobody is let in before the server is registered: membership.h */
 	struct rate_limit complaints, notes; /* of log lines */
 	struct loop_counts counts;
 	struct pauses pauses;

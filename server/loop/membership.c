@@ -39,7 +39,6 @@ struct membership {
 	uint64_t calm_ns;   /* nobody is taken over before this */
 	uint64_t told_ns;
 	uint64_t seen; /* servers, by their numbers, that were registered under this server's eyes */
-	bool joining, had_lease;
 };
 
 /* ---- maps ---------------------------------------------------------------------------------- */
@@ -169,11 +168,11 @@ static void on_view(void *arg, const struct coord_view *v)
 	if (!v->registered || m->c->again || !look_at_map(m, v))
 		return;
 	m->lease_ns = UTIL_MAX(m->lease_ns, v->as_of_ns + lease_length(m));
-	if (m->joining) {
+	if (m->c->joining) {
+		m->c->joining = false;
 		m->joined_ns = clock_now_ns();
 		event_base_loopbreak(m->c->base);
 	}
-	m->had_lease = true;
 	note_gap(m);
 	take_over(m, v);
 }
@@ -182,10 +181,10 @@ static void tell_trouble(struct membership *m, uint64_t now)
 {
 	const char *why = coord_trouble(m->coord);
 
-	if (now < m->lease_ns || now < m->told_ns + TROUBLE_NS || (m->joining && !*why))
+	if (now < m->lease_ns || now < m->told_ns + TROUBLE_NS || (m->c->joining && !*why))
 		return;
 	log_warn("cluster: %s %s%s%s", m->c->cfg.cluster,
-		 m->joining ? "lets this server wait" : "gives no lease, clients wait",
+		 m->c->joining ? "lets this server wait" : "gives no lease, clients wait",
 		 *why ? ": " : "", why);
 	m->told_ns = now;
 }
@@ -241,21 +240,14 @@ int membership_join(struct control *c)
 	if (!m)
 		return 0;
 	log_info("cluster: %s registers at %s", c->cfg.node_name, c->cfg.cluster);
-	m->joining = true;
 	await(m);
-	while (!m->had_lease && !c->drain_until)
+	while (c->joining && !c->drain_until)
 		event_base_loop(c->base, EVLOOP_ONCE);
-	m->joining = false;
 	if (c->drain_until)
 		return err_set(FARKV_EABORTED, "cluster: interrupted by a signal before the server was "
 					       "registered");
 	welcome_waiting(c);
 	return 0;
-}
-
-bool membership_waits(const struct control *c)
-{
-	return c->membership && !c->membership->had_lease;
 }
 
 bool membership_on_lease(struct session *s, const struct msg *m)
@@ -285,6 +277,7 @@ static bool init(struct control *c)
 	c->membership = m;
 	cfg.arg = m;
 	m->c = c;
+	c->joining = true;
 	m->event = event_new(c->base, -1, 0, on_event, m);
 	return m->event && coord_open(&cfg, &m->coord) == 0;
 }

@@ -28,9 +28,6 @@ extern const struct loop_module membership_module;
  */
 int membership_join(struct control *c);
 
-/** True until then: HELLO has to wait. */
-bool membership_waits(const struct control *c);
-
 /** Answer LEASE_REQ; false: the session is gone. */
 bool membership_on_lease(struct session *s, const struct msg *m);
 

@@ -31,7 +31,6 @@
 #include "barrier.h"
 #include "cluster.h"
 #include "core.h"
-#include "membership.h"
 #include "roster.h"
 #include "session.h"
 #include "sweep.h"
@@ -323,7 +322,7 @@ static bool go_on(struct session *s)
 /* Everything but the server's own child waits until a snapshot is restored, or the map is known. */
 static bool hold(struct session *s)
 {
-	s->held = (s->control->restoring || membership_waits(s->control)) && !s->saver;
+	s->held = (s->control->restoring || s->control->joining) && !s->saver;
 	return s->held;
 }
 

@@ -30,7 +30,7 @@ done <<'END'
 64|kvserver --max-item-size 100g|100g is not within 1 B and 512.0 MiB
 64|kvserver --transport tcp|not one of: auto shm rdma both
 64|kvserver --grace-ms -5|'-5' is not a whole number
-64|kvserver --node-name a|--cluster-map FILE and --node-name NAME belong together
+64|kvserver --node-name a|--cluster-map FILE .*and --node-name NAME belong together
 64|kvserver --replace|no region to take over; give --memory-file PATH
 78|kvserver --keys $dir/none|cannot open the key file .*/none
 78|kvserver --cluster-map $dir/none --node-name a|cannot open the map .*/none
