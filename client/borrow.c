@@ -79,7 +79,7 @@ static int borrow(struct farkv *kv, const struct index_key *key, struct index_bo
 static int borrow_key(struct farkv *kv, const void *key, size_t key_len,
 		      struct farkv_view *view_out)
 {
-	struct index_borrowed b;
+	struct index_borrowed b = {0};
 	struct index_key k;
 	int err = handle_key(kv, key, key_len, &k);
 

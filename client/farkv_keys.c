@@ -129,6 +129,7 @@ IN_LINE int key_op(struct farkv *kv, const struct prefetch *prefetch, const stru
 
 static int cluster_call(struct farkv **at, const void *key, size_t key_len, const struct request *w);
 
+/* NOLINTBEGIN(misc-no-recursion): once, from a cluster's handle to its member's. */
 /* *at is the handle, and afterwards the one that has the result: that of the key's server. */
 IN_LINE int key_call(struct farkv **at, const void *key, size_t key_len, const struct request *w)
 {
@@ -154,7 +155,6 @@ IN_LINE int key_call(struct farkv **at, const void *key, size_t key_len, const s
 	return err;
 }
 
-/* NOLINTBEGIN(misc-no-recursion): once, from a cluster's handle to its member's. */
 static __attribute__((noinline)) int
 cluster_call(struct farkv **at, const void *key, size_t key_len, const struct request *w)
 {

@@ -119,7 +119,7 @@ int router_poll(struct farkv *kv, struct farkv_completion *completions, size_t m
 		struct farkv *m = r->member[(r->next + i) % n_servers];
 		int taken = farkv_poll(m, completions ? completions + n : NULL, max - n);
 
-		if (taken > 0 && !router_counts_now(kv, m))
+		if (completions && taken > 0 && !router_counts_now(kv, m))
 			spoil(completions + n, (size_t)taken, m);
 		if (taken < 0 && n == 0)
 			return taken;
@@ -130,7 +130,7 @@ int router_poll(struct farkv *kv, struct farkv_completion *completions, size_t m
 			snprintf(line, sizeof(line), "%s", err_detail());
 	}
 	r->next = r->next + 1 < n_servers ? r->next + 1 : 0;
-	if (n > 0) {
+	if (completions && n > 0) {
 		renew(kv, completions, n);
 		err_set(0, "%s", line);
 	}
