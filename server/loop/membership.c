@@ -127,17 +127,18 @@ static void take_over(struct membership *m, const struct coord_view *v)
 
 	m->seen |= live;
 	for (uint32_t i = 0; i < m->map->n_servers; i++)
-		if (m->map->server[i].partitions && !(live >> i & 1) && (late || m->seen >> i & 1)) {
+		if (m->map->server[i].partitions && !(live >> i & 1) && (late || m->seen >> i & 1))
 			gone |= UINT64_C(1) << i;
-		}
 	if (!gone || clock_now_ns() < m->calm_ns)
 		return;
 	if (clustermap_take_over(m->map, gone, live, &next)) {
 		log_warn("cluster: %s", err_detail());
 		return;
 	}
-	log_warn("cluster: %u servers are gone: others get their partitions, empty",
-		 (unsigned)__builtin_popcountll(gone));
+	for (uint32_t i = 0; i < m->map->n_servers; i++)
+		if (gone >> i & 1)
+			log_warn("cluster: %s is gone: others get its partitions, empty",
+				 m->map->server[i].name);
 	coord_replace_map(m->coord, text, clustermap_print(next, text), v->map_version);
 	free(next);
 }

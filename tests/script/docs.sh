@@ -44,13 +44,13 @@ diff "$srcdir/examples/hello.c" "$dir/readme.c" ||
 quickstart=$srcdir/quickstart
 if [ -e "$quickstart" ]; then # the archive has none
 	"$quickstart" --help >"$dir/help" || fail "quickstart --help"
-	for words in '' check 'check --all' --help; do
+	for words in '' check 'check --all' cluster --help; do
 		grep -q "[.]/quickstart $words *\( \|$\)" "$dir/help" || fail "quickstart --help does not name '$words'"
 	done
 	for words in walk 'check --some' 'check --all more' --all; do
 		# shellcheck disable=SC2086
 		"$quickstart" $words >"$dir/out" 2>"$dir/err" && fail "quickstart $words: exit status 0"
-		grep -q "^quickstart: '$words' is unknown; known are: check, check --all, --help\$" "$dir/err" ||
+		grep -q "^quickstart: '$words' is unknown; known are: check, check --all, cluster, --help\$" "$dir/err" ||
 			fail "quickstart $words: $(cat "$dir/err")"
 		[ ! -s "$dir/out" ] || fail "quickstart $words begins"
 	done
