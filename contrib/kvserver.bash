@@ -3,10 +3,10 @@
 _kvserver()
 {
 	local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD - 1]}
-	local options="--memory --memory-file --verify --replace --restore --save --save-every --socket --socket-mode --max-item-size --max-key-size --when-full --index-slots --grace-ms --hugepages --max-sessions --drain-ms --transport --listen --device --keys --keys-on-socket --no-auth --cluster --cluster-map --node-name --ack-timeout --tos --control-buffers --metrics --user --numa-node --log-format --config --check-config --ready-fd --verbose --quiet --version --help"
+	local options="--memory --memory-file --verify --verify-file --replace --restore --save --save-every --socket --socket-mode --max-item-size --max-key-size --when-full --index-slots --grace-ms --hugepages --max-sessions --drain-ms --transport --listen --device --keys --keys-on-socket --no-auth --cluster --cluster-map --node-name --ack-timeout --tos --control-buffers --metrics --user --numa-node --log-format --config --check-config --ready-fd --verbose --quiet --version --help"
 
 	case $prev in
-	-M | --memory-file | -s | --socket | -k | --keys | -c | --config | --restore | --save | --cluster-map)
+	-M | --memory-file | --verify-file | -s | --socket | -k | --keys | -c | --config | --restore | --save | --cluster-map)
 		mapfile -t COMPREPLY < <(compgen -f -- "$cur")
 		return
 		;;

@@ -19,6 +19,7 @@
 #include "common/base/util.h"
 #include "common/rdma/verbs.h"
 #include "server/loop/serve.h"
+#include "server/loop/verify_file.h"
 
 #define MIB (UINT64_C(1) << 20)
 
@@ -44,6 +45,10 @@ static const struct opt opts[] = {
 		 "The sizes and the --when-full of the store found there count."},
 	{.name = "verify", .type = OPT_BOOL, .offset = OFF(verify),
 	 .help = "With --memory-file: verify every value before serving."},
+	{.name = "verify-file", .type = OPT_STR, .offset = OFF(verify_file), .metavar = "PATH",
+	 .flags = OPT_PATH | OPT_NO_FILE,
+	 .help = "Verify every value of the store that a server left in PATH, print how many there "
+		 "are, and exit."},
 	{.name = "replace", .type = OPT_BOOL, .offset = OFF(replace), .flags = OPT_NO_FILE,
 	 .help = "With --memory-file: if another kvserver has the store ask it to end, and take "
 		 "over."},
@@ -286,6 +291,10 @@ int main(int argc, char **argv)
 		code = fail(code);
 	} else if (cfg.check_config) {
 		printf("%s: ok\n", cfg.config ? cfg.config : "options");
+	} else if (cfg.verify_file) {
+		code = verify_file(&cfg);
+		if (code)
+			code = fail(code);
 	} else {
 		code = serve(&cfg, cfg.config ? reread : NULL);
 	}

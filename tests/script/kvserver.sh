@@ -119,8 +119,12 @@ expect 0 kvcli -s "$dir/memo" put key value
 refused 1 "memory-file: $file is in use by a kvserver .pid $server." --memory-file "$file"
 kill -9 "$server"
 wait "$server" 2>/dev/null
+expect 0 "$KVSERVER" --verify-file "$file" && prints "$file: 1 keys in 64.0 MiB, nothing is wrong\n"
+[ ! -e "$dir/none.new" ] && expect 1 "$KVSERVER" --verify-file "$dir/none" && says "cannot read $dir/none" && [ ! -e "$dir/none.new" ] ||
+	fail "--verify-file makes a store"
 rm "$dir/memo.ready"
 start_server memo -m 8m --memory-file "$file" --verify
+expect 1 "$KVSERVER" --verify-file "$file" && says "is in use by a kvserver .pid $server."
 expect 0 kvcli -s "$dir/memo" get key && prints 'value\n'
 # A tether that cannot be opened may be held: its session counts as a client until it can.
 mkfifo "$dir/lines"
@@ -169,6 +173,17 @@ stop_server
 echo text >"$dir/text"
 refused 1 "memory-file: $dir/text is left as it is: .*not a farkv region" --memory-file "$dir/text"
 expect 0 cat "$dir/text" && prints 'text\n'
+# A value of which a byte has changed.
+python3 - "$file.data" <<'PY' || fail "no value in the file"
+import sys
+with open(sys.argv[1], "r+b") as f:
+    data = f.read()
+    at = data.find(b"keyvalue")
+    assert at >= 0
+    f.seek(at + 3)
+    f.write(b"V")
+PY
+expect 1 "$KVSERVER" --verify-file "$file" && says 'it is damaged: a slot.s block does not verify'
 truncate -s 1m "$file.data"
 refused 1 "store.data has 1048576 bytes.*it was cut" --memory-file "$file"
 refused 1 'cannot open .*/nowhere/store.new' --memory-file "$dir/nowhere/store"
