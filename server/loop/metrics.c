@@ -334,10 +334,11 @@ static unsigned answer_ready(const struct control *c, struct evbuffer *body)
 {
 	const char *text = c->drain_until ? "shutting down\n" :
 			   c->restoring   ? "restoring\n" :
+			   c->joining	  ? "joining the cluster\n" :
 					    "ready\n";
 
 	evbuffer_add_printf(body, "%s", text);
-	return c->drain_until || c->restoring ? 503 : 200;
+	return c->drain_until || c->restoring || c->joining ? 503 : 200;
 }
 
 static unsigned answer(void *arg, const char *path, struct evbuffer *body)

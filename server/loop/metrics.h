@@ -5,8 +5,8 @@
  *
  * /metrics has the figures of STATS, with the names of memcached's exporter where the meaning is
  * the same, and sessions, blocks by size and pauses. A request waits while items are counted, as
- * STATS does. /healthz is 200 while the loop runs; /readyz is 503 while the server restores, or
- * leaves.
+ * STATS does. /healthz is 200 while the loop runs; /readyz is 503 while the server restores,
+ * joins its cluster, or leaves.
  */
 #ifndef SERVER_LOOP_METRICS_H
 #define SERVER_LOOP_METRICS_H

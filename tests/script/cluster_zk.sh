@@ -18,8 +18,11 @@ expect 64 "$KVSERVER" -s "$dir/no" --cluster zk://h/p --node-name a --memory-fil
 expect 64 "$KVSERVER" -s "$dir/no" --cluster zk://h/p --node-name 'a b' && says 'node-name: .a b. is not'
 
 # ---- ZooKeeper, at a port that was free just now
-port=$(python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])') ||
-	skip "needs python3"
+needs python3
+free_port() {
+	python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])'
+}
+port=$(free_port)
 mkdir "$dir/data"
 cat >"$dir/zoo.cfg" <<-END
 	tickTime=500
@@ -140,4 +143,21 @@ wait "$zookeeper"
 start_zookeeper
 settle new
 [ $found -eq 60 ] || fail "$found of 60 keys after ZooKeeper was started again"
+
+# ---- a server that cannot register is not ready
+kill -STOP "$zookeeper"
+at=127.0.0.1:$(free_port)
+"$KVSERVER" -s "$dir/b" -m 32m --cluster "$url" --node-name b --metrics "$at" >"$dir/b.out" 2>"$dir/b.log" &
+server=$!
+servers="$servers $server"
+# is_ready WORD: what /readyz says, once it answers.
+is_ready() {
+	until [ "$(python3 "$srcdir/tests/script/metrics.py" "$at" get /readyz 2>"$dir/err")" = "$1" ]; do
+		kill -0 "$server" || { fail "$(cat "$dir/b.log")"; finish; }
+		sleep 0.1
+	done
+}
+is_ready 'joining the cluster'
+kill -CONT "$zookeeper"
+is_ready ready
 finish
