@@ -7,7 +7,8 @@
  * moment after it: the session asks for the lease (session_keep_lease()), and each call looks at the
  * clock when it is done. A call that no lease covers waits for one, or for a newer map.
  *
- * A newer map is asked for when a member fails: at any other server, which sends it in place of WELCOME.
+ * A newer map is asked for when a member fails: at any other server, which sends it in place of
+ * WELCOME.
  */
 #ifndef CLIENT_ROUTER_MAP_H
 #define CLIENT_ROUTER_MAP_H
@@ -27,13 +28,15 @@ struct router_call {
 };
 
 /**
- * Give *err the call's result as it counts: the member's, or FARKV_EDISCONNECTED, or FARKV_EMAYBE for a
- * write that no lease covers. True: another server has the key by now, and the call is to be made again.
- * Waits for a lease, at most as long as a call may take.
+ * Give *err the call's result as it counts: the member's, or FARKV_EDISCONNECTED, or FARKV_EMAYBE
+ * for a write that no lease covers. True: another server has the key by now, and the call is to be
+ * made again. Waits for a lease, at most as long as a call may take.
  */
 bool router_again(const struct router_call *c, int *err);
 
-/** For a call on many keys that has ended at a member: 0 if it counts, else FARKV_EDISCONNECTED. Waits. */
+/**
+ * For a call on many keys that has ended at a member: 0 if it counts, else FARKV_EDISCONNECTED. Waits.
+ */
 int router_counts(struct farkv *kv, const struct farkv *member);
 
 /** The same for completions that were taken just now, without waiting. */

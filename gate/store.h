@@ -38,15 +38,16 @@ struct edit {
 };
 
 /**
- * Decide about a change: true to write `data` or to `remove`, false to leave the key as it is. May be called
- * several times, and answers the client only after store_edit().
+ * Decide about a change: true to write `data` or to `remove`, false to leave the key as it is. May
+ * be called several times, and answers the client only after store_edit().
  */
 typedef bool edit_fn(struct edit *e, void *arg);
 
 /**
- * Get, decide, and write by cas or add, or delete by delete_cas, until no other write came in between: one step to all
- * others. Returns 0, also if nothing was written; FARKV_ETIMEDOUT if others come in between for
- * --timeout-ms. The bytes of the old value are valid within `decide` and no longer.
+ * Get, decide, and write by cas or add, or delete by delete_cas, until no other write came in
+ * between: one step to all others. Returns 0, also if nothing was written; FARKV_ETIMEDOUT if
+ * others come in between for --timeout-ms. The bytes of the old value are valid within `decide` and
+ * no longer.
  */
 int store_edit(struct client *c, struct slice key, edit_fn *decide, void *arg, struct edit *e);
 

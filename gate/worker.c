@@ -93,7 +93,8 @@ static int set_up(struct worker *w)
 	w->arrival = event_new(w->home.base, w->pipe[0], EV_READ | EV_PERSIST, on_arrival, w);
 	w->tick = event_new(w->home.base, -1, EV_PERSIST, on_tick, w);
 	w->home.flush = event_new(w->home.base, -1, 0, mc_flush_late, w->home.kv);
-	if (!w->arrival || !w->tick || !w->home.flush || event_add(w->arrival, NULL) || event_add(w->tick, &second))
+	if (!w->arrival || !w->tick || !w->home.flush || event_add(w->arrival, NULL) ||
+	    event_add(w->tick, &second))
 		return err_set(FARKV_ENOMEM, "no memory for a thread's events");
 	return 0;
 }

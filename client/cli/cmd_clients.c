@@ -75,7 +75,8 @@ static void print_row(const struct farkv_server *s, const struct farkv_client *c
 	printf("%-10s %-4s %-4s %-24s %8" PRIu64 " %12" PRIu64 " %12" PRIu64 " %12" PRIu64
 	       "  %s%s\n",
 	       id_of(s, c, id), kind_of(c), role_of(c), util_one_line(peer), c->age_ms / 1000,
-	       c->hits, c->misses, c->sets, util_one_line(name), c->flags & FARKV_CLIENT_SELF ? " (this one)" : "");
+	       c->hits, c->misses, c->sets, util_one_line(name),
+	       c->flags & FARKV_CLIENT_SELF ? " (this one)" : "");
 }
 
 static int list(struct cli *cli, const struct farkv_server *s)

@@ -190,7 +190,7 @@ int cmd_cluster(struct cli *cli, int argc, char **argv)
 		return init(cli, argv[1]);
 	if (strcmp(argv[0], "status") == 0 && argc == 1 && !cli->servers)
 		return status(cli);
-	return cli_error(cli, CLI_USAGE, "usage: kvcli cluster init --servers NAME=ADDRESS,... "
-					 "FILE|URL, "
-					 "or kvcli cluster status");
+	return cli_error(cli, CLI_USAGE,
+			 "usage: kvcli cluster init --servers NAME=ADDRESS,... FILE|URL, or kvcli "
+			 "cluster status");
 }

@@ -95,8 +95,8 @@ static const char cluster_help[] =
 	"init: FILE, - is stdout, becomes the map of the servers that --servers lists; each\n"
 	"gets the same number of partitions. Needs no server; every server is then started\n"
 	"with this map. With zk://HOST:PORT/PATH in place of FILE the map is made in ZooKeeper,\n"
-	"and servers are started with --cluster. status: one line for each server of the store's cluster. Exit status\n"
-	"0 if all of them serve.";
+	"and servers are started with --cluster. status: one line for each server of the\n"
+	"store's cluster. Exit status 0 if all of them serve.";
 
 static const char slowlog_help[] =
 	"The longest times, since its start, for which the server did one thing and answered nobody: 32\n"

@@ -77,8 +77,8 @@ struct index_op *index_take(struct op_queue *s);
  * caller's clock reading of just now, from which I4 counts, or 0.
  *
  * Results by kind: GET 0, ENOTFOUND, ECORRUPT. PUT 0. ADD 0, EEXISTS. REPLACE 0, ENOTFOUND. CAS 0,
- * EVERSION, ENOTFOUND. DELETE 0, ENOTFOUND. DELETE_CAS as CAS. All: ETOOLARGE, EPERM, EDISCONNECTED, EMAYBE,
- * ETIMEDOUT, ENOMEM, ECORRUPT, EFORMAT.
+ * EVERSION, ENOTFOUND. DELETE 0, ENOTFOUND. DELETE_CAS as CAS. All: ETOOLARGE, EPERM,
+ * EDISCONNECTED, EMAYBE, ETIMEDOUT, ENOMEM, ECORRUPT, EFORMAT.
  *
  * Linearizable per key; operations that are driven together are concurrent, also two on one key.
  * Round trips: see doc/protocol.md, "Budgets".

@@ -3,9 +3,9 @@
  * One call reads one subtable:
  *
  *   find     the cached directory names the subtable, and its range of hashes
- *   look     READ CLOCK, the subtable, and CLOCK again. If it has FROZEN words, READ its entry after: it leads elsewhere,
- *            start again; it still leads here, so the words are current, and the range is the
- *            entry's alone
+ *   look     READ CLOCK, the subtable, and CLOCK again. If it has FROZEN words, READ its entry
+ *            after that: if it leads elsewhere, start again; if it still leads here, the words
+ *            are current, and the range is the entry's alone
  *   heads    READ the heads of the blocks that LIVE words name, SCAN_BATCH at a time, and verify
  *            them. After more than T/2 look again: only words that still stand count. A head that
  *            fails, and a word that was torn, is read again after another look; so is the head of

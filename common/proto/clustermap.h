@@ -19,9 +19,8 @@
  * empty lines are skipped. A NAME is 1 to 31 of A-Z a-z 0-9 . _ -; an ADDRESS is shm://PATH,
  * kv://HOST:PORT or an absolute path, without keys: these are the client's.
  *
- * A map with a lease changes: its servers learn the present one from a coordinator, and a client believes
- * a server only while it holds a lease (doc/cluster.md). Its list of servers
- * stays.
+ * A map with a lease changes: its servers learn the present one from a coordinator, and a client
+ * believes a server only while it holds a lease (doc/cluster.md). Its list of servers stays.
  *
  * The id of a map is the XXH3 of the text as clustermap_print() writes it: two maps with one id say
  * the same. Maps do not change once they are made; any thread may read one. Free with free().

@@ -312,7 +312,8 @@ IN_LINE void block_seal_copy(uint8_t *block, const uint8_t *image, uint64_t bind
 
 /**
  * block_encode() for a value that is written from the caller's memory: `dst` gets the
- * block_room_of() - value_len bytes around it. A value that changes before the block is written fails verification.
+ * block_room_of() - value_len bytes around it. A value that changes before the block is written
+ * fails verification.
  */
 void block_encode_around(void *dst, struct block_ref ref, uint64_t version,
 			 const struct block_pair *kv);

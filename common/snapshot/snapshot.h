@@ -64,7 +64,8 @@ struct snapshot_writer {
 
 /**
  * Begin a snapshot of the moment `moment_ms` (since 1970) and write its header. The caller sets fd,
- * name and stop, which stay its own, and the rest to 0. End with snapshot_write_free(), after errors too.
+ * name and stop, which stay its own, and the rest to 0. End with snapshot_write_free(), after
+ * errors too.
  */
 int snapshot_write_begin(struct snapshot_writer *w, uint64_t moment_ms);
 

@@ -47,12 +47,15 @@ struct coord_config {
 /** Check a URL: FARKV_EINVAL with a line; FARKV_ENOTSUP if this build knows no such service. */
 int coord_check(const char *url);
 
-/** Begin; connects and connects again on its own. Errors as coord_check(), and FARKV_ENOMEM, FARKV_ESYS. */
+/**
+ * Begin; connects and connects again on its own. Errors as coord_check(), and FARKV_ENOMEM,
+ * FARKV_ESYS.
+ */
 int coord_open(const struct coord_config *cfg, struct coord **out);
 
 /**
- * Close. The registration goes at once if `leave`; otherwise it ends by itself after the session's time,
- * so that nobody takes over before the leases of clients have ended. NULL is allowed.
+ * Close. The registration goes at once if `leave`; otherwise it ends by itself after the session's
+ * time, so that nobody takes over before the leases of clients have ended. NULL is allowed.
  */
 void coord_close(struct coord *c, bool leave);
 

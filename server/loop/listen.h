@@ -14,9 +14,10 @@ struct listen_socket {
 };
 
 /**
- * Take the address `path` with file mode `mode`; clients are refused until listen_begin(). a missing parent folder is made, a stale socket is
- * replaced. FARKV_EREFUSED if another server listens there, FARKV_EINVAL if the path is too
- * long or another kind of file is there, FARKV_ESYS; each with a detail.
+ * Take the address `path` with file mode `mode`; clients are refused until listen_begin(). A
+ * missing parent folder is made, a stale socket is replaced. FARKV_EREFUSED if another server
+ * listens there, FARKV_EINVAL if the path is too long or another kind of file is there, FARKV_ESYS;
+ * each with a detail.
  */
 int listen_open(const char *path, unsigned mode, struct listen_socket *l_out);
 

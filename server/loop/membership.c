@@ -23,7 +23,8 @@
 #define MARGIN 8u
 /* A server that nobody here has seen may be about to start. */
 #define UNSEEN_NS (30 * NS_PER_SEC)
-/* After the coordinator was away all registrations may have ended: session times for others to return. */
+/* After the coordinator was away all registrations may have ended: session times for others to come
+ * back. */
 #define RETURN_SESSIONS 5u
 #define TROUBLE_NS (10 * NS_PER_SEC) /* between two log lines about it */
 

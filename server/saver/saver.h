@@ -3,8 +3,8 @@
  * saver.h - a child process of the server that saves and restores its store, as an ordinary client
  * of it: the server's loop never waits for a disk.
  *
- * start.h starts it. Parent and child talk by packets, one order at a time, each of which is answered. The child ends
- * when the parent does, and removes an unfinished file.
+ * start.h starts it. Parent and child talk by packets, one order at a time, each of which is
+ * answered. The child ends when the parent does, and removes an unfinished file.
  */
 #ifndef SERVER_SAVER_SAVER_H
 #define SERVER_SAVER_SAVER_H
