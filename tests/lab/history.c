@@ -314,6 +314,88 @@ static uint64_t reached_by(const struct course *c, uint64_t clock)
 	return i < c->n_above ? c->above[i].time : HISTORY_OPEN;
 }
 
+static const struct history *sorted; /* of compare() */
+
+static int compare(const void *a, const void *b)
+{
+	uint32_t x = sorted->op[*(const size_t *)a].key, y = sorted->op[*(const size_t *)b].key;
+
+	return x < y ? -1 : x > y;
+}
+
+static bool overlap(const struct history_op *a, const struct history_op *b)
+{
+	return a->invoked <= b->responded && b->invoked <= a->responded;
+}
+
+/* A write that decides by a value which it finds. */
+static bool decides(const struct history_op *op)
+{
+	return op->result == HISTORY_OK &&
+	       (op->kind == HISTORY_REPLACE || op->kind == HISTORY_CAS || op->kind == HISTORY_DELETE);
+}
+
+/*
+ * farkv.h: a replace, cas or delete is done even if the value that it found expires before it writes,
+ * so that another client may have missed that value before. Such a one, with a miss in its time
+ * and in that of the value's end, becomes one that needs no value: a put, or a delete that may
+ * have been. `at` are the numbers of the key's operations.
+ */
+static void let_be_late(struct history *h, const size_t *at, size_t n, const struct history_op *end)
+{
+	for (size_t i = 0; i < n; i++) {
+		struct history_op *op = &h->op[at[i]];
+
+		if (!decides(op) || !overlap(op, end))
+			continue;
+		for (size_t j = 0; j < n; j++) {
+			const struct history_op *miss = &h->op[at[j]];
+
+			if (miss->result != HISTORY_NOTFOUND || !overlap(op, miss) ||
+			    miss->responded < end->invoked)
+				continue;
+			if (op->kind == HISTORY_DELETE)
+				op->result = HISTORY_UNKNOWN;
+			else
+				op->kind = HISTORY_PUT;
+			break;
+		}
+	}
+}
+
+/* let_be_late() for the expiries from `from` on, of the operations before those. */
+static void let_all_be_late(struct history *h, size_t from)
+{
+	size_t *at = calloc(from + 1, sizeof(*at));
+	size_t n = 0;
+
+	if (!at)
+		abort();
+	for (size_t i = 0; i < from; i++)
+		at[i] = i;
+	sorted = h;
+	qsort(at, from, sizeof(*at), compare);
+	for (size_t i = from; i < h->n; i++) {
+		const struct history_op end = h->op[i];
+		size_t low = 0, high = from;
+
+		if (end.kind != HISTORY_EXPIRE)
+			continue;
+		while (low < high) {
+			size_t middle = low + (high - low) / 2;
+
+			if (h->op[at[middle]].key < end.key)
+				low = middle + 1;
+			else
+				high = middle;
+		}
+		for (n = 0; low + n < from && h->op[at[low + n]].key == end.key;)
+			n++;
+		let_be_late(h, at + low, n, &end);
+	}
+	free(at);
+}
+
 void history_expire(struct history *h, uint32_t client, uint32_t early_ms, uint32_t late_ms)
 {
 	size_t n = h->n;
@@ -345,6 +427,7 @@ void history_expire(struct history *h, uint32_t client, uint32_t early_ms, uint3
 	}
 	free(c.below);
 	free(c.above);
+	let_all_be_late(h, n);
 }
 
 /* ---- versions -------------------------------------------------------------- */

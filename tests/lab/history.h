@@ -85,7 +85,8 @@ void history_free(struct history *h);
  * The rule is that of farkv.h: a value ends when CLOCK reaches its expiry, which is CLOCK plus the
  * time to live at some moment of the write, and it is absent from then on. CLOCK's course is
  * known from the operations themselves. `early_ms`, `late_ms`: by how much the writer's idea of
- * CLOCK may be wrong.
+ * CLOCK may be wrong. A replace, cas or delete that may have found a value before it ended, while
+ * another client missed that, becomes one that needs no value (farkv.h allows that).
  */
 void history_expire(struct history *h, uint32_t client, uint32_t early_ms, uint32_t late_ms);
 

@@ -13,6 +13,7 @@
 #include <check.h>
 
 #include "linear.h"
+#include "common/base/util.h"
 #include "tests/rig/test_main.h"
 
 /* One operation in a line: CLIENT KEY KIND INVOKED RESPONDED RESULT VALUE EXPECTED
@@ -405,6 +406,33 @@ START_TEST(value_of_unknown_outcome_may_end_or_not)
 }
 END_TEST
 
+/* It found the value alive, and the value ended before it wrote; a miss after it has no excuse. */
+START_TEST(value_that_ends_within_a_replace_may_be_missed_meanwhile)
+{
+	static const uint8_t kinds[] = {HISTORY_REPLACE, HISTORY_CAS, HISTORY_DELETE};
+
+	for (unsigned i = 0; i < 2 * ARRAY_SIZE(kinds); i++) {
+		bool after = i % 2 && kinds[i / 2] != HISTORY_DELETE;
+		struct history h = course();
+		struct linear_report r;
+
+		h.op[1].key = 7; /* its value 2 ends between 401 and 600 */
+		history_add(&h, &(struct history_op){.client = 1, .key = 7, .kind = kinds[i / 2],
+						     .invoked = 350, .responded = 580,
+						     .expected = 2, .value = 100});
+		history_add(&h, &(struct history_op){.client = 2, .key = 7, .kind = HISTORY_GET,
+						     .result = HISTORY_NOTFOUND,
+						     .invoked = after ? 581 : 560,
+						     .responded = after ? 590 : 570});
+		history_expire(&h, 5, 0, 0);
+		linear_check(&h, 0, &r);
+		ck_assert_int_eq(r.verdict, after ? LINEAR_NO : LINEAR_YES);
+		history_free(&r.witness);
+		history_free(&h);
+	}
+}
+END_TEST
+
 /* More at once than a word has bits. */
 START_TEST(many_concurrent_writes_are_judged_in_time)
 {
@@ -638,6 +666,7 @@ static Suite *suite(void)
 	tcase_add_loop_test(t, known_histories_reversed_are_judged_the_same, 0, KNOWN);
 	tcase_add_test(t, values_end_when_CLOCK_reaches_their_time);
 	tcase_add_test(t, value_of_unknown_outcome_may_end_or_not);
+	tcase_add_test(t, value_that_ends_within_a_replace_may_be_missed_meanwhile);
 	tcase_add_test(t, many_concurrent_writes_are_judged_in_time);
 	tcase_add_test(t, many_concurrent_reads_are_judged_in_time);
 	tcase_add_test(t, history_beyond_the_limit_is_undecided);
