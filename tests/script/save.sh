@@ -228,7 +228,8 @@ kill -9 "$server"
 wait "$server" 2>/dev/null
 kill -CONT "$saver"
 while kill -0 "$saver" 2>/dev/null; do :; done
-same "$dir/old" "$snap"
+# One that had read everything may have ended its save.
+cmp -s "$dir/old" "$snap" || expect 0 kvcli -q fsck --file "$snap"
 [ ! -e "$snap.new" ] || fail "kill -9 of the server leaves $snap.new"
 
 start_again s -m 128m --restore "$dir/wide" --save "$snap"
