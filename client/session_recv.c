@@ -773,11 +773,11 @@ void session_tick(struct control_source *src)
 {
 	struct session *s = (struct session *)(void *)src;
 
-	if (src->muted && session_is_away(s) && !s->leaving)
+	if (src->muted && session_is_away(s) && !s->leaving) {
 		look_for_server(s);
-	else if (src->muted)
+	} else if (src->muted) {
 		let_go(s);
-	else if (out_flush(s)) {
+	} else if (out_flush(s)) {
 		session_stopped(s);
 		if (!src->muted)
 			lease_tick(s);
