@@ -32,6 +32,9 @@ void log_init(const char *program, enum log_level level)
 {
 	snprintf(log_program, sizeof(log_program), "%s", program);
 	atom_store_relaxed(&log_level_now, level);
+	atom_store_relaxed(&log_format_now, LOG_FORMAT_TEXT);
+	atom_store_relaxed(&numbered, false);
+	atom_store_relaxed(&stamped, false);
 }
 
 void log_set_level(enum log_level level)

@@ -18,7 +18,10 @@ enum log_level {
 	LOG_LEVEL_DEBUG,
 };
 
-/** Set the program name that begins every line, and the most verbose level shown. */
+/**
+ * Set the program name that begins every line, and the most verbose level shown. Lines are text
+ * without the time until log_set_format() is called.
+ */
 void log_init(const char *program, enum log_level level);
 
 /** How lines look; see log_set_format(). */

@@ -394,21 +394,21 @@ static void teardown(void)
 }
 
 /*
- * Writers wait for a part of each migration. A single one may meet a busy CPU; all of
- * them together do not, unless other tests run beside this one.
+ * Writers wait for a part of each migration. A single one may meet a busy CPU; all of them
+ * together do not in make check-scale. Beside other tests or with a sanitizer the time tells
+ * nothing.
  */
 static void expect_short_migrations(void)
 {
 	static const char *const names[] = {"migration_ns", "splits",
 					    "compactions"};
 	const char *sanitized = getenv("SANITIZED");
-	bool slow = scale_pick(1, 0, 0) ||
-		(sanitized && *sanitized && strcmp(sanitized, "no") != 0);
 	uint64_t v[3];
 
 	scale_stats(&srv, names, v, 3);
 	ck_assert_uint_gt(v[1] + v[2], 0);
-	ck_assert_uint_lt(v[0] / (v[1] + v[2]), slow ? 50000000 : 5000000);
+	if (scale_pick(0, 1, 1) && (!sanitized || strcmp(sanitized, "no") == 0))
+		ck_assert_uint_lt(v[0] / (v[1] + v[2]), 5000000);
 }
 
 START_TEST(index_that_grows_loses_nothing_and_stays_small)
