@@ -15,6 +15,7 @@
 #include "common/base/util.h"
 
 #include "atfork.h"
+#include "session_acks.h"
 
 /*
  * Waits are cut into slices: a condition variable cannot use CLOCK_BOOTTIME, and after the

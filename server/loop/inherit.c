@@ -25,7 +25,7 @@
 #include "sweep.h"
 #include "welcome.h"
 
-/* Clients look for a new server every 20 ms (client/session_recv.c), if they run. */
+/* Clients look for a new server every 20 ms (client/session_state.c), if they run. */
 #define EXPECT_NS (3 * NS_PER_SEC)
 
 static int inherit_one(struct control *c, struct session_entry *e)

@@ -55,7 +55,7 @@ MAY_INCLUDE = {
 # folder form no circle, except these.
 MAY_CIRCLE = (
     {"bench/limit/limit", "bench/limit/limit_table"},
-    {"client/session", "client/session_recv"},
+    {"client/session", "client/session_acks", "client/session_recv", "client/session_state"},
     {"common/index/alloc", "common/index/alloc_inline"},
     # struct index has a part of each, and index_priv.h is for all of them.
     {"common/index/cached", "common/index/dir", "common/index/expiry", "common/index/heat",

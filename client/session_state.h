@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/** session_state.h - struct session, how it ends, and what it sends. For session*.c only. */
+#ifndef CLIENT_SESSION_STATE_H
+#define CLIENT_SESSION_STATE_H
+
+#include <pthread.h>
+
+#include "control.h"
+#include "notifier.h"
+#include "session.h"
+
+/* Barriers, sweeps and their questions that may wait for operations at once. */
+#define ACKS_MAX 32
+
+/* An answer that the socket had no room for. */
+struct out_msg {
+	struct out_msg *next;
+	size_t len;
+	uint8_t bytes[];
+};
+
+/* An answer that waits until running operations have ended. */
+struct pending_ack {
+	uint8_t type; /* MSG_BARRIER_ACK, MSG_SWEEP_ACK or MSG_SWEEP_CLAIM */
+	uint32_t req; /* SWEEP_CLAIM: number of the question */
+	uint64_t number;
+	uint64_t mark; /* qsbr_snapshot() */
+	struct block_ref *refs; /* SWEEP_CLAIM: the candidates, on the heap */
+	uint32_t n;
+};
+
+struct session {
+	struct control_source src; /* first: callbacks get its address */
+	struct channel *ch;
+	struct xport_lane *lane;
+	struct inventory *inv; /* NULL: read-only */
+	uint64_t fork_gen;
+	uint64_t meta_bytes, region_bytes; /* for region_block_ok() */
+
+	/* the handle's thread */
+	uint32_t next_req;
+	uint64_t sent;
+
+	/* the control thread */
+	struct pending_ack acks[ACKS_MAX];
+	unsigned n_acks;
+	uint64_t sweep; /* the latest one; 0 is older than any */
+	bool sweeping;  /* it has not ended */
+	unsigned reclaim_tries;
+	unsigned looks; /* at a server whose process seems to be the one that ended */
+	struct out_msg *out_head, **out_tail;
+	unsigned n_out;
+	uint64_t last_mark; /* qsbr_snapshot() when `leaving` was set */
+	bool leaving;       /* unmap the tether when the counter has passed last_mark */
+
+	uint64_t lease_ns; /* atomic: see session_lease_ns(); set by the control thread */
+	uint32_t away; /* atomic: see session_is_away(); set by the control thread */
+	uint32_t grants_out; /* atomic: the handle's thread adds, control subtracts */
+
+	pthread_mutex_t lock; /* protects all below */
+	pthread_cond_t cond;  /* grants, answer, end */
+	struct session_grant *grants, **grants_tail;
+	uint32_t prefix;
+	bool has_prefix;
+	uint64_t full[SESSION_FULL_WORDS]; /* see struct session_grants_inbox */
+	uint64_t other_bytes;
+	bool has_full, no_pages;
+	uint32_t awaited;     /* number of the request whose answer is awaited, or 0 */
+	uint8_t awaited_type; /* type of that answer */
+	bool answered, over, bye_acked;
+	bool ended; /* one side ended it for a reason of its own */
+	uint64_t lease_pause_ns; /* between two questions for the lease; 0: none are asked */
+	uint64_t lease_asked_ns; /* when the question was sent that has no answer; 0: none */
+	uint64_t lease_next_ns;  /* the control thread: when the next one is due */
+	struct msg answer;
+	char reason[256];
+	struct notifier *notifier; /* called at the end, or NULL; ... */
+	bool notifier_grants;     /* ... and for grants and answers */
+
+	bool tells_hits;  /* it has no tether: HITS goes before some messages */
+	struct hits hits; /* counts of a session without a tether, or after it */
+
+	/* on a cache line of its own: the handle's thread writes it all the time */
+	struct qsbr qsbr __attribute__((aligned(64)));
+};
+
+/**
+ * End the session, from either thread; the first reason stands. `cut`: neither side wanted the
+ * end.
+ */
+void session_break(struct session *s, bool cut, const char *fmt, ...)
+	__attribute__((format(printf, 3, 4)));
+
+/** The lock is held: wake those that wait. `over`: the session has ended. */
+void session_tell(struct session *s, bool over);
+
+/** End the session for a reason of our own. The control thread. */
+#define session_end(s, ...)                           \
+	do {                                          \
+		session_break(s, false, __VA_ARGS__); \
+		session_listen_no_more(s);            \
+	} while (0)
+
+/** End the session because the channel could not send, with an errno. */
+void session_lost(struct session *s, int errnum);
+
+/*
+ * The control thread's, of functions that follow.
+ */
+
+/** The session is over: stop listening, and unmap the tether when no operation is running. */
+void session_listen_no_more(struct session *s);
+
+/**
+ * Unmap the tether if no operation is running, else at a later tick. PENDING_BROKEN is set: an
+ * operation that begins from now on leaves again without a look at the region.
+ */
+void session_let_go(struct session *s);
+
+/** The channel ended, as an errno tells (0: the server closed it). */
+void session_channel_ended(struct session *s, int errnum);
+
+/** The server's process has gone, and its region stays: look for the next one from now on. */
+void session_go_away(struct session *s);
+
+/** Look for it. If it is there the handle connects to it, at its next call or at once. */
+void session_look_for_server(struct session *s);
+
+/** What of PENDING_SWEEP and PENDING_RECLAIM is to be done. */
+uint32_t session_work(const struct session *s);
+
+/** Choose when the control thread calls: for messages, room to send, or in a millisecond. */
+void session_watch(struct session *s);
+
+/** Queue an answer and send what the socket takes; never blocks. May end the session. */
+void session_answer(struct session *s, const struct msg *m, const struct block_ref *refs);
+
+/** Send queued answers that the socket takes; false if the session has ended. */
+bool session_flush_answers(struct session *s);
+
+#endif
