@@ -308,16 +308,21 @@ static void write_on(const char *path, int ready)
 	}
 }
 
+struct word { /* of a value, at any address */
+	uint64_t n;
+} __attribute__((packed));
+
 /* Copy a view's words slowly; true if all are the same. */
 static bool is_whole(const struct farkv_view *v, unsigned slow)
 {
 	static volatile uint64_t copy[WORDS];
-	const volatile uint64_t *data = v->value.data;
+	const volatile struct word *data = v->value.data;
 
 	for (unsigned i = 0; i < WORDS; i++)
-		copy[i] = data[i];
+		copy[i] = data[i].n;
 	for (unsigned i = 0; i < slow; i++) /* the end again, later */
-		copy[WORDS - 1 - i % (WORDS / 2)] = data[WORDS - 1 - i % (WORDS / 2)];
+		copy[WORDS - 1 - i % (WORDS / 2)] =
+			data[WORDS - 1 - i % (WORDS / 2)].n;
 	for (unsigned i = 1; i < WORDS; i++)
 		if (copy[i] != copy[0])
 			return false;

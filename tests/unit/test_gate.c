@@ -260,7 +260,8 @@ END_TEST
 static bool no_memory;
 
 void *__real_realloc(void *p, size_t n);
-void *__wrap_realloc(void *p, size_t n);
+/* Visible, for gcc's sanitizer is a library that calls it. */
+__attribute__((visibility("default"))) void *__wrap_realloc(void *p, size_t n);
 void *__wrap_realloc(void *p, size_t n)
 {
 	return no_memory ? NULL : __real_realloc(p, n);
