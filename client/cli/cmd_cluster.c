@@ -142,27 +142,26 @@ static void print_json(const struct farkv_server *s, const struct farkv_stats *s
 	output_print(o);
 }
 
-static void print_row(const struct farkv_server *s, const struct farkv_stats *st, int err)
+static void print_row(FILE *f, const struct farkv_server *s, const struct farkv_stats *st, int err)
 {
 	char used[24], heap[24];
 
-	printf("%-16s %10" PRIu64 "  ", s->name, s->partitions);
+	fprintf(f, "%-16s %10" PRIu64 "  ", s->name, s->partitions);
 	if (err)
-		printf("%-6s %35s", "away", "");
+		fprintf(f, "%-6s %35s", "away", "");
 	else
-		printf("%-6s %10" PRIu64 "  %10.10s of %-9.9s", "serves", st->items,
-		       util_format_size(st->used_bytes, used, sizeof(used)),
-		       util_format_size(st->heap_bytes, heap, sizeof(heap)));
-	printf("  %s\n", s->address);
+		fprintf(f, "%-6s %10" PRIu64 "  %10.10s of %-9.9s", "serves", st->items,
+			util_format_size(st->used_bytes, used, sizeof(used)),
+			util_format_size(st->heap_bytes, heap, sizeof(heap)));
+	fprintf(f, "  %s\n", s->address);
 }
 
-static int status(struct cli *cli)
+/* A row, or the JSON, of each server; an exit code. */
+static int ask_servers(struct cli *cli, FILE *table)
 {
 	struct farkv_server s = {.size = sizeof(s)};
-	int code = cli_connect(cli);
+	int code = CLI_OK;
 
-	if (code)
-		return code;
 	for (size_t i = 0; farkv_server(cli->kv, i, &s) == 0; i++) {
 		struct farkv_stats st = {.size = sizeof(st)};
 		int err;
@@ -170,17 +169,39 @@ static int status(struct cli *cli)
 		if (s.epoch == 0)
 			return cli_error(cli, CLI_NO, "%s is one server and belongs to no cluster",
 					 s.address);
-		if (i == 0 && !cli->json)
-			printf("map of epoch %" PRIu64 "\n%-16s %10s  %-6s %10s  %23s  %s\n", s.epoch,
-			       "server", "partitions", "", "items", "memory         ", "address");
+		if (i == 0)
+			fprintf(table, "map of epoch %" PRIu64 "\n%-16s %10s  %-6s %10s  %23s  %s\n",
+				s.epoch, "server", "partitions", "", "items", "memory         ",
+				"address");
 		err = farkv_stats(s.handle, &st);
 		if (cli->json)
 			print_json(&s, &st, err);
-		else
-			print_row(&s, &st, err);
+		print_row(table, &s, &st, err);
 		if (err)
 			code = cli_fail(cli, err, NULL, 0);
 	}
+	return code;
+}
+
+/* The table in one piece, after the errors of servers that are away. */
+static int status(struct cli *cli)
+{
+	char *text = NULL;
+	size_t len = 0;
+	FILE *table;
+	int code = cli_connect(cli);
+
+	if (code)
+		return code;
+	table = open_memstream(&text, &len);
+	if (!table)
+		return cli_fail(cli, FARKV_ENOMEM, NULL, 0);
+	code = ask_servers(cli, table);
+	if (fclose(table))
+		code = cli_fail(cli, FARKV_ENOMEM, NULL, 0);
+	else if (!cli->json)
+		fputs(text, stdout);
+	free(text);
 	return code;
 }
 

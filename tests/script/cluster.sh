@@ -84,6 +84,8 @@ while [ $i -lt 30 ]; do
 done 2>/dev/null
 [ $found -gt 0 ] && [ $named -gt 0 ] || fail "$found keys found, $named not"
 expect 69 kvcli cluster status && shows '^b .* away ' && shows '^c .* serves ' && says 'server b: '
+kvcli cluster status >"$dir/both" 2>&1
+head -n 1 "$dir/both" | grep -q ': server b: ' || fail "the error is not before the table: $(cat "$dir/both")"
 expect 69 kvcli -q clear && says 'server b: '
 rm "$dir/b.ready"
 start_server b -m 64m --cluster-map "$map" --node-name b
