@@ -11,7 +11,10 @@ FARKV_TEST_TRANSPORT=rdma
 CK_TIMEOUT_MULTIPLIER=4
 export FARKV_TEST_TRANSPORT CK_TIMEOUT_MULTIPLIER
 
-for program in scale_kill scale_stopped scale_clients; do
+# Stopped clients are in t-sweep and t-growth, too.
+programs='scale_kill scale_clients'
+[ "${FARKV_LAB-}" != large ] || programs="$programs scale_stopped"
+for program in $programs; do
 	testcase "$program: by RDMA"
 	if [ ! -e "$top_builddir/tests/scale/$program" ]; then
 		skip "it is not built; it needs libcheck"

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Unit programs over RDMA: the transport's over the device's lanes, the library's with a
 # kvserver at a kv:// address. One case per program; $SUITE names the programs.
+# FARKV_LAB=large adds those that test nothing of the transport.
 # shellcheck disable=SC2154
 # shellcheck source=tests/guest/lib.sh
 . "$srcdir/tests/guest/lib.sh"
@@ -24,9 +25,11 @@ passes() {
 	judge_exit "$status"
 }
 
-: "${SUITE:=test_xport test_verbs test_loopback test_farkv test_expiry test_gate test_update test_hits test_batch \
-	test_evict test_borrow test_cluster test_cluster_servers test_scan test_buffers test_buffers_extents test_raw test_limits test_structs \
-	test_outage test_restart test_hammer}"
+more=
+[ "${FARKV_LAB-}" != large ] || more='test_gate test_cluster test_limits'
+: "${SUITE:=test_xport test_verbs test_loopback test_farkv test_expiry test_update test_hits \
+	test_batch test_evict test_borrow test_cluster_servers test_scan test_buffers \
+	test_buffers_extents test_raw test_structs test_outage test_restart test_hammer $more}"
 for program in $SUITE; do
 	testcase "$program: by RDMA"
 	path=$top_builddir/tests/unit/$program
