@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
  * session_acks.h - answers that wait until the handle is between two operations. The control
- * thread's, where nothing else is said.
+ * thread calls these functions, except where any thread may.
  */
 #ifndef CLIENT_SESSION_ACKS_H
 #define CLIENT_SESSION_ACKS_H

@@ -104,9 +104,7 @@ void session_tell(struct session *s, bool over);
 /** End the session because the channel could not send, with an errno. */
 void session_lost(struct session *s, int errnum);
 
-/*
- * The control thread's, of functions that follow.
- */
+/* The control thread calls the functions below. */
 
 /** The session is over: stop listening, and unmap the tether when no operation is running. */
 void session_listen_no_more(struct session *s);

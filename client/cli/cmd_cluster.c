@@ -156,7 +156,7 @@ static void print_row(FILE *f, const struct farkv_server *s, const struct farkv_
 	fprintf(f, "  %s\n", s->address);
 }
 
-/* A row, or the JSON, of each server; an exit code. */
+/* A row of the table, or JSON on stdout, for each server. Returns an exit code. */
 static int ask_servers(struct cli *cli, FILE *table)
 {
 	struct farkv_server s = {.size = sizeof(s)};
@@ -176,7 +176,8 @@ static int ask_servers(struct cli *cli, FILE *table)
 		err = farkv_stats(s.handle, &st);
 		if (cli->json)
 			print_json(&s, &st, err);
-		print_row(table, &s, &st, err);
+		else
+			print_row(table, &s, &st, err);
 		if (err)
 			code = cli_fail(cli, err, NULL, 0);
 	}

@@ -14,7 +14,7 @@ passes() {
 	judge_exit $?
 }
 
-# Of these each start of a program takes long.
+# A script that starts many programs takes long in a guest: the others run if this test is named.
 tools=cli-data
 [ "${FARKV_LAB-}" != large ] || tools='cli-data cli-admin python'
 for tool in $tools; do

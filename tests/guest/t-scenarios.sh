@@ -11,7 +11,7 @@ FARKV_TEST_TRANSPORT=rdma
 CK_TIMEOUT_MULTIPLIER=4
 export FARKV_TEST_TRANSPORT CK_TIMEOUT_MULTIPLIER
 
-# Stopped clients are in t-sweep and t-growth, too.
+# t-sweep and t-growth stop clients, too: scale_stopped runs if this test is named.
 programs='scale_kill scale_clients'
 [ "${FARKV_LAB-}" != large ] || programs="$programs scale_stopped"
 for program in $programs; do

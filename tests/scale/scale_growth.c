@@ -395,8 +395,8 @@ static void teardown(void)
 
 /*
  * Writers wait for a part of each migration. A single one may meet a busy CPU; all of them
- * together do not in make check-scale. Beside other tests or with a sanitizer the time tells
- * nothing.
+ * together do not in make check-scale. The time is not checked beside other tests, nor with a
+ * sanitizer.
  */
 static void expect_short_migrations(void)
 {

@@ -260,7 +260,7 @@ END_TEST
 static bool no_memory;
 
 void *__real_realloc(void *p, size_t n);
-/* Visible, for gcc's sanitizer is a library that calls it. */
+/* Not hidden: gcc's address sanitizer is a shared library, which the linker makes refer to it. */
 __attribute__((visibility("default"))) void *__wrap_realloc(void *p, size_t n);
 void *__wrap_realloc(void *p, size_t n)
 {
