@@ -221,6 +221,9 @@ START_TEST(log_formats_quote_and_stamp)
 		ck_assert_mem_eq(b, want[i].before, before);
 		ck_assert_str_eq(b + before + stamp, want[i].after);
 	}
+	log_init("test", LOG_LEVEL_INFO);
+	ck_assert_int_eq(log_line("x", b, sizeof(b)), (int)strlen("test: error: x\n"));
+	ck_assert_mem_eq(b, "test: error: x\n", strlen("test: error: x\n"));
 }
 END_TEST
 
