@@ -86,16 +86,26 @@ else
 fi
 
 # The names that a static program sees are the public ones, and no others: it
-# may have a log_init() of its own.
+# may have a log_init() of its own, and probes.
 cat >"$dir/own.c" <<'C'
 #include <stdio.h>
+#if __has_include(<sys/sdt.h>)
+#include <sys/sdt.h>
+#else
+#define DTRACE_PROBE(provider, name)
+#endif
 int batch_get, wire_get_u8, index_get;
 int err_set(void) { return 0; }
 void log_init(void) { batch_get = wire_get_u8 = index_get = err_set(); }
 #define main hello
 #include "examples/hello.c"
 #undef main
-int main(void) { log_init(); return hello(); }
+int main(void)
+{
+	log_init();
+	DTRACE_PROBE(own, begin);
+	return hello();
+}
 C
 if [ "${JOINED:-no}" = no ]; then
 	echo "no objcopy: the names of the static library are not looked at"
@@ -103,7 +113,7 @@ else
 	${NM:-nm} -g --defined-only "$root/lib/libfarkv.a" >"$dir/names" ||
 		die "nm"
 	[ "$(grep -c ' T farkv_' "$dir/names")" -ge 18 ] || die "the test reads nm wrongly"
-	grep -E '^[0-9a-f]+ [A-Za-z] ' "$dir/names" | grep -v ' T farkv_' &&
+	grep -E '^[0-9a-f]+ [A-Za-z] ' "$dir/names" | grep -Ev ' T farkv_| _[.]stapsdt[.]base$' &&
 		die "libfarkv.a shows names that are not public"
 	# shellcheck disable=SC2046
 	$cc "$dir/own.c" -I"$srcdir" -o "$dir/own" \
