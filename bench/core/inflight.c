@@ -272,7 +272,7 @@ static void begin_due(struct worker *w)
 
 	if (!f->n_free && is_due(w))
 		f->full_until = w->now;
-	for (unsigned i = 0; i < BURST && f->n_free && is_due(w); i++) {
+	for (unsigned i = 0; i < BURST && f->n_free && is_due(w) && may_begin(w); i++) {
 		begin(w);
 		next_arrival(w);
 	}

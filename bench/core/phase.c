@@ -126,16 +126,15 @@ static uint64_t thread_cpu_ns(void)
 /* Everybody has arrived; t->lock is held. */
 static void meeting_over(struct team *t)
 {
-	uint64_t s = t->phase->params->max_time;
+	uint64_t s = t->phase->params->max_time, now = ticks_now();
 
 	t->here = 0;
 	/* The warm-up has no fixed number of operations. */
-	arrivals_begin(&t->shared.arrivals, ticks_now(),
-		       t->meeting == 1 ? t->todo : 0);
+	arrivals_begin(&t->shared.arrivals, now, t->meeting == 1 ? t->todo : 0);
 	if (t->meeting++ == 1) {
 		t->cpu_start = cpu_now_ns();
 		t->start_ns = ticks_clock_ns();
-		t->start = ticks_now();
+		t->start = now;
 		if (s)
 			t->until = t->start + ticks_from_ns(s * NS_PER_SEC);
 		atomic_store(&t->measuring, true);
