@@ -442,9 +442,10 @@ static void begin_all(struct farkv *kv)
 	q->parked = false;
 	q->park_until_ns = HANDLE_NEVER;
 	while ((r = list_take(&todo))) {
-		if (q->now_ns <= r->deadline_ns && lacks_versions(kv, r)) {
+		r->parked = lacks_versions(kv, r);
+		if (r->parked && q->now_ns <= r->deadline_ns) {
 			list_add(&q->fresh, r);
-			q->parked = r->parked = true;
+			q->parked = true;
 			q->park_until_ns =
 				UTIL_MIN(q->park_until_ns, r->deadline_ns);
 			continue;

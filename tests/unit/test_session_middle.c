@@ -126,6 +126,9 @@ START_TEST(put_without_versions_waits_until_the_deadline)
 	assert_detail("version numbers");
 	ck_assert_int_eq(put_as_request("k", "v"), FARKV_ETIMEDOUT);
 	assert_detail("version numbers");
+	kv->op_timeout_ns = 1; /* over before the queue looks at it */
+	ck_assert_int_eq(put_as_request("k", "v"), FARKV_ETIMEDOUT);
+	assert_detail("version numbers");
 	ck_assert_uint_ge(fake_server_count(&srv, MSG_PREFIX_REQ), 1);
 	fake_server_set(&srv, ignore_requests, false);
 }
