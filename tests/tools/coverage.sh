@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# make coverage: which lines the tests run, in a build of --enable-coverage: $CHECKS, then
-# those of make check-rdma that $RDMA_TESTS names, by default the ones that reach
+# make coverage: which lines the tests run, in a build of --enable-coverage: make check-code,
+# then those of make check-rdma that $RDMA_TESTS names, by default the ones that reach
 # most of the RDMA transport. If these cannot run the transport is left out, with a
 # message. The table is in coverage.txt, with the lines that never ran. Fails if a test
 # does, and under $least percent of common/, of client/ or of gate/.
@@ -41,7 +41,7 @@ $MAKE all >coverage-check.log 2>&1 &&
 find . -name '*.gcda' -exec rm -f {} +
 
 status=0
-$MAKE check-all TESTS="$CHECKS" >coverage-check.log 2>&1 || {
+$MAKE check-code >coverage-check.log 2>&1 || {
 	status=1
 	cat test-suite.log
 }
