@@ -15,6 +15,7 @@
 #include "bench/core/outputs.h"
 #include "bench/core/quick.h"
 #include "bench/limit/limit.h"
+#include "common/base/completion.h"
 #include "common/base/err.h"
 #include "common/base/finish.h"
 #include "common/base/log.h"
@@ -35,6 +36,7 @@ enum exit_code {
 struct bench_config {
 	struct opt_list files, props;
 	char *db, *uri, *socket, *label, *threads, *target, *plot;
+	char *completion;    /* for this shell */
 	const char *trace;   /* replay's word */
 	bool status, version, help, print_man;
 	bool load, transactions; /* YCSB's words for the command */
@@ -88,6 +90,8 @@ static const struct opt opts[] = {
 	 .offset = OFF(version), .help = "Print the version and exit."},
 	{.name = "help", .letter = 'h', .type = OPT_BOOL, .offset = OFF(help),
 	 .help = "Print this text and exit."},
+	{.name = "completion", .type = OPT_STR, .offset = OFF(completion), .metavar = "SHELL",
+	 .help = "Print the script for completion in bash or zsh, and exit."},
 	{.name = "print-man", .type = OPT_BOOL, .offset = OFF(print_man),
 	 .flags = OPT_HIDDEN, .help = "Print the options for the man page."},
 };
@@ -118,6 +122,8 @@ static const struct opts_spec spec = {
 };
 
 enum command { CMD_LOAD, CMD_RUN, CMD_REPLAY, CMD_QUICK, CMD_LIMIT, CMD_COMPARE };
+
+static const char *const commands[] = {"load", "run", "replay", "quick", "limit", "compare", NULL};
 
 static int fail(int code)
 {
@@ -347,17 +353,15 @@ static int run_command(enum command cmd, const struct bench_config *cfg,
 
 static int find_command(const char *word, enum command *out)
 {
-	static const char *const names[] = {"load",  "run",   "replay",
-					   "quick", "limit", "compare"};
 	struct nearest near = {.word = word};
 
-	for (unsigned i = 0; i < ARRAY_SIZE(names); i++)
-		if (!strcmp(word, names[i])) {
+	for (unsigned i = 0; commands[i]; i++)
+		if (!strcmp(word, commands[i])) {
 			*out = (enum command)i;
 			return 0;
 		}
-	for (unsigned i = 0; i < ARRAY_SIZE(names); i++)
-		nearest_offer(&near, names[i]);
+	for (unsigned i = 0; commands[i]; i++)
+		nearest_offer(&near, commands[i]);
 	if (near.name)
 		return err_set(FARKV_EINVAL,
 			       "unknown command '%s': did you mean %s", word,
@@ -449,6 +453,9 @@ int main(int argc, char **argv)
 		puts("kvbench " PACKAGE_VERSION);
 	else if (cfg.print_man)
 		opts_print_man(&spec, stdout);
+	else if (cfg.completion)
+		code = completion_print(&spec, commands, cfg.completion, stdout) ? fail(EXIT_USAGE)
+										 : 0;
 	else if (cfg.load || cfg.transactions)
 		code = work_as_client(&cfg, argc, argv, first);
 	else

@@ -19,7 +19,7 @@ struct client;
 /** Values of the options, under their names. */
 struct gate_config {
 	struct opt_list resp, memcached;
-	const char *uri, *keys, *key, *client_keys, *config;
+	const char *uri, *keys, *key, *client_keys, *config, *completion;
 	unsigned socket_mode, verbose;
 	uint64_t threads, max_clients, idle_timeout, max_request, max_output, timeout_ms;
 	uint64_t ready_fd;

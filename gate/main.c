@@ -7,6 +7,7 @@
 
 #include <errno.h>
 
+#include "common/base/completion.h"
 #include "common/base/err.h"
 #include "common/base/finish.h"
 #include "common/base/log.h"
@@ -80,6 +81,9 @@ static const struct opt opts[] = {
 	 .flags = OPT_NO_FILE, .help = "Print the version and exit."},
 	{.name = "help", .letter = 'h', .type = OPT_BOOL, .offset = OFF(help),
 	 .flags = OPT_NO_FILE, .help = "Print this text and exit."},
+	{.name = "completion", .type = OPT_STR, .offset = OFF(completion), .metavar = "SHELL",
+	 .flags = OPT_NO_FILE,
+	 .help = "Print the script for completion in bash or zsh, and exit."},
 	{.name = "print-man", .type = OPT_BOOL, .offset = OFF(print_man),
 	 .flags = OPT_NO_FILE | OPT_HIDDEN, .help = "Print the options for the man page."},
 };
@@ -143,6 +147,9 @@ int main(int argc, char **argv)
 		printf("kvgate " PACKAGE_VERSION "\n");
 	} else if (cfg.print_man) {
 		opts_print_man(&spec, stdout);
+	} else if (cfg.completion) {
+		if (completion_print(&spec, NULL, cfg.completion, stdout))
+			code = fail(EXIT_USAGE);
 	} else if (cfg.ready_fd && fcntl((int)cfg.ready_fd, F_GETFD) < 0) {
 		err_set_errno(FARKV_EINVAL, errno, "ready-fd: %d", (int)cfg.ready_fd);
 		code = fail(EXIT_USAGE);

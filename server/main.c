@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "common/base/clock.h"
+#include "common/base/completion.h"
 #include "common/base/err.h"
 #include "common/base/finish.h"
 #include "common/base/log.h"
@@ -182,6 +183,9 @@ static const struct opt opts[] = {
 	 .help = "Print the version and that of the region's format, and exit."},
 	{.name = "help", .letter = 'h', .type = OPT_BOOL, .offset = OFF(help),
 	 .flags = OPT_NO_FILE, .help = "Print this text and exit."},
+	{.name = "completion", .type = OPT_STR, .offset = OFF(completion), .metavar = "SHELL",
+	 .flags = OPT_NO_FILE,
+	 .help = "Print the script for completion in bash or zsh, and exit."},
 	{.name = "print-man", .type = OPT_BOOL, .offset = OFF(print_man),
 	 .flags = OPT_NO_FILE | OPT_HIDDEN,
 	 .help = "Print the options for the man page."},
@@ -285,6 +289,9 @@ int main(int argc, char **argv)
 		printf("kvserver " PACKAGE_VERSION ", region format %u\n", serve_format());
 	} else if (cfg.print_man) {
 		opts_print_man(&spec, stdout);
+	} else if (cfg.completion) {
+		if (completion_print(&spec, NULL, cfg.completion, stdout))
+			code = fail(EXIT_USAGE);
 	} else if (settle_options(&cfg)) {
 		code = fail(cfg.config ? EXIT_CONFIG : EXIT_USAGE);
 	} else if (cfg.check_config && (code = serve_check(&cfg))) {

@@ -44,6 +44,7 @@ struct cli {
 	bool raw, json, csv, quiet, if_absent, consistent, key_base64, last_stdin;
 	bool stat, latency, latency_history, bigkeys; /* in place of a command */
 	uint64_t intrinsic_s;
+	char *completion; /* for this shell */
 	bool version, help, print_man;
 
 	const char *command; /* its name, for messages */

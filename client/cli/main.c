@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "common/base/clock.h"
+#include "common/base/completion.h"
 #include "common/base/err.h"
 #include "common/base/log.h"
 #include "common/base/util.h"
@@ -142,6 +143,19 @@ static int run(struct cli *cli, int argc, char **argv)
 	return isatty(STDIN_FILENO) && isatty(STDOUT_FILENO) ? shell_run(cli) : script_run(cli);
 }
 
+static int print_completion(const struct cli *cli)
+{
+	const char *words[64] = {"help"}; /* the rest is NULL */
+	size_t n = 1;
+
+	for (const struct cli_command *c = cli_commands; c->name; c++)
+		if (c->name[0] != '-' && n + 1 < ARRAY_SIZE(words))
+			words[n++] = c->name;
+	if (completion_print(&cli_spec, words, cli->completion, stdout))
+		return cli_error(cli, CLI_USAGE, "%s", err_detail());
+	return CLI_OK;
+}
+
 int main(int argc, char **argv)
 {
 	static char out_buf[OUT_BUF_BYTES];
@@ -163,6 +177,8 @@ int main(int argc, char **argv)
 		puts("kvcli " PACKAGE_VERSION);
 	} else if (cli.print_man) {
 		opts_print_man(&cli_spec, stdout);
+	} else if (cli.completion) {
+		code = print_completion(&cli);
 	} else {
 		conn.socket = cli.socket;
 		conn.uri = cli.uri;

@@ -108,6 +108,8 @@ static const struct opt opts[] = {
 	 .offset = OFF(version), .help = "Print the version and exit."},
 	{.name = "help", .letter = 'h', .type = OPT_BOOL, .offset = OFF(help),
 	 .help = "Print this text, or that of the command, and exit."},
+	{.name = "completion", .type = OPT_STR, .offset = OFF(completion), .metavar = "SHELL",
+	 .help = "Print the script for completion in bash or zsh, and exit."},
 	{.name = "print-man", .type = OPT_BOOL, .offset = OFF(print_man),
 	 .flags = OPT_HIDDEN, .help = "Print the options for the man page."},
 };

@@ -335,6 +335,7 @@ static const char *misplaced(const struct cli *line, const struct cli_command *c
 	       line->repeat && !(c && run_is_one_of("repeat", c->options)) ? "repeat" :
 	       line->version	? "version" :
 	       line->print_man	? "print-man" :
+	       line->completion ? "completion" :
 				  NULL;
 }
 

@@ -22,7 +22,7 @@ struct server_config {
 	uint64_t ack_timeout, tos, control_buffers;
 	char *socket, *config, *listen, *device, *keys;
 	char *memory_file, *verify_file, *cluster_map, *cluster, *node_name;
-	char *save, *save_every, *restore, *metrics, *user, *numa_node;
+	char *save, *save_every, *restore, *metrics, *user, *numa_node, *completion;
 	unsigned socket_mode, verbose;
 	int hugepages, transport, when_full, log_format;
 	bool keys_on_socket, no_auth, verify, replace;

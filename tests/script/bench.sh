@@ -471,6 +471,7 @@ stop_server
 expect 0 kvbench --help && shows '^  -P, --properties=FILE'
 [ "$(sed -n '/^Try: /,$p' "$dir/out" | sed 's/^Try: /     /' | grep -Ec '^     kvbench (quick|load -P|run -P)')" -eq 3 ] &&
 	[ "$(sed -n '/^Try: /,$p' "$dir/out" | wc -l)" -eq 3 ] || fail "--help does not end with three commands to try"
+knows_options "$KVBENCH"
 expect 0 kvbench -V && shows '^kvbench [0-9.]+$'
 
 finish

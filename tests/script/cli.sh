@@ -527,19 +527,20 @@ for options, shown in (["load", "-"], True), (["-q", "load", "-"], False):
         sys.exit("%r: %r" % (options, seen))
 PY
 
-# ---- completion knows the commands and the long options of --help
+# ---- completion knows the commands, options and their arguments
+knows_options "$KVCLI"
+kvcli --help | sed -n '/^Commands:/,/^$/s/^  \([a-z]*\).*/\1/p' >"$dir/commands"
 if command -v bash >/dev/null; then
-	complete_with() { # WORD...: what completion offers for the last word
-		bash -c '. "$0"; COMP_WORDS=(kvcli "$@"); COMP_CWORD=$#; _kvcli
-			printf "%s\n" "${COMPREPLY[@]}"' "$srcdir/contrib/kvcli.bash" "$@" | sort
-	}
-	kvcli --help | sed -n '/^Commands:/,/^$/s/^  \([a-z]*\).*/\1/p' >"$dir/commands"
 	{ cat "$dir/commands"; echo help; } | sort >"$dir/want"
-	complete_with '' | cmp - "$dir/want" || fail "completion of commands"
-	kvcli --help | grep -o -- '--[a-z][a-z0-9-]*' | sort -u >"$dir/want"
-	complete_with -- | cmp - "$dir/want" || fail "completion of options"
-	complete_with --format c | grep -qx cdb || fail "completion of formats"
+	complete_with "$KVCLI" '' | cmp - "$dir/want" || fail "completion of commands"
+	[ "$(complete_with "$KVCLI" --format c)" = cdb ] || fail "completion of formats"
+	[ "$(complete_with "$KVCLI" --format = c)" = cdb ] || fail "completion of --format=c"
+	[ "$(complete_with "$KVCLI" -f c)" = cdb ] || fail "completion of -f c"
+	[ -z "$(complete_with "$KVCLI" get pu)" ] || fail "a command after a command"
+	(cd "$dir" && [ "$(complete_with "$KVCLI" load comm)" = commands ]) || fail "completion of files"
 fi
+expect 64 kvcli --completion fish && says "completion: 'fish' is neither bash nor zsh" && prints ''
+expect 64 kvcli --completion
 
 # ---- a machine without RDMA; others are in devices.sh
 json_is() { # PYTHON-EXPRESSION about o

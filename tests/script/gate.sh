@@ -57,14 +57,7 @@ expect 0 "$KVGATE" --resp 0 --check-config && prints 'options: ok\n'
 printf '[kvgate]\nresp = 0\nresp = %s\nthreads = x\n' "$dir/sock" >"$dir/conf"
 refused 78 'conf:4: threads' --config "$dir/conf"
 
-# Completion knows the long options of --help.
-if command -v bash >/dev/null; then
-	"$KVGATE" --help | sed -n 's/^.*  *\(--[a-z][a-z-]*\)[= ].*/\1/p; s/^.*  *\(--[a-z][a-z-]*\)$/\1/p' |
-		sort -u >"$dir/want"
-	bash -c '. "$0"; COMP_WORDS=(kvgate --); COMP_CWORD=1; _kvgate
-		printf "%s\n" "${COMPREPLY[@]}"' "$srcdir/contrib/kvgate.bash" | sort | diff - "$dir/want" ||
-		fail "completion of options"
-fi
+knows_options "$KVGATE"
 
 start_server store -m 64m -I 1m
 # No address that other machines reach, without passwords.

@@ -17,6 +17,7 @@ refused() {
 
 # ---- its messages
 expect 0 timeout 20 "$KVSERVER" --help && shows '^  -m, --memory=SIZE' && silent
+knows_options "$KVSERVER"
 expect 0 timeout 20 "$KVSERVER" -h && shows 'kvcli put'
 expect 0 timeout 20 "$KVSERVER" --version && shows '^kvserver [0-9]+\.[0-9]+\.[0-9]+, region format 3$'
 

@@ -189,6 +189,32 @@ same() {
 	cmp "$1" "$2" || fail "$1 and $2 differ"
 }
 
+# complete_with PROGRAM WORD...: what its completion in bash offers for the last word.
+complete_with() {
+	# shellcheck disable=SC2016
+	bash -c 'name=${0##*/}
+		. <("$0" --completion bash)
+		COMP_WORDS=("$name" "$@") COMP_CWORD=$#
+		"_$name"
+		printf "%s\n" "${COMPREPLY[@]}"' "$@" | sort
+}
+
+# knows_options PROGRAM: its completion offers the long options of --help, no others.
+knows_options() {
+	cases=$((cases + 1))
+	"$1" --help | grep -o -- '--[a-z][a-z0-9-]*' | sort -u >"$dir/want"
+	if command -v bash >/dev/null; then
+		complete_with "$1" -- | diff - "$dir/want" || fail "$1: completion of options in bash"
+	fi
+	if command -v zsh >/dev/null; then
+		"$1" --completion zsh >"$dir/completion"
+		# shellcheck disable=SC2016
+		zsh -f -c '_arguments() { print -rl -- "$@" }; . "$1"' zsh "$dir/completion" |
+			sed -n 's/^\(([^)]*)\|[*]\)\{0,1\}\(--[a-z0-9-]*\).*/\2/p' | sort |
+			diff - "$dir/want" || fail "$1: completion of options in zsh"
+	fi
+}
+
 finish() {
 	echo "$cases cases, $failures failures${first_failure:+; the first: $first_failure}"
 	[ "$failures" -eq 0 ]

@@ -110,15 +110,4 @@ for _ in $(seq 600); do
 done
 [ "$(wc -l <"$dir/log")" -eq "$before" ] || fail "a quiet server goes on: $(tail -n 3 "$dir/log")"
 stop_server
-
-# ---- completion knows the long options of --help
-if command -v bash >/dev/null; then
-	cases=$((cases + 1))
-	"$KVSERVER" --help | sed -n 's/^.*  *\(--[a-z][a-z-]*\)[= [].*/\1/p; s/^.*  *\(--[a-z][a-z-]*\)$/\1/p' |
-		sort -u >"$dir/want"
-	# shellcheck disable=SC2016
-	bash -c '. "$0"; COMP_WORDS=(kvserver --); COMP_CWORD=1; _kvserver
-		printf "%s\n" "${COMPREPLY[@]}"' "$srcdir/contrib/kvserver.bash" | sort | diff - "$dir/want" ||
-		fail "completion of options"
-fi
 finish
