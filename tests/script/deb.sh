@@ -16,24 +16,32 @@ done
 [ "$(id -u)" -eq 0 ] || skip "needs root"
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
-passed=0 failed=0
+passed=0 skipped=0 failed=0
 
-# step NAME COMMAND...: shows its output if it fails.
+# step NAME COMMAND...: shows its output if it fails; 77 is a step that this host cannot do.
 step() {
 	name=$1
 	shift
-	if "$@" >"$dir/log" 2>&1; then
+	"$@" >"$dir/log" 2>&1
+	case $? in
+	0)
 		passed=$((passed + 1))
 		echo "PASS: deb.sh: $name"
-		return
-	fi
-	failed=$((failed + 1))
-	cat "$dir/log"
-	echo "FAIL: deb.sh: $name"
-	finish
+		;;
+	77)
+		skipped=$((skipped + 1))
+		echo "SKIP: deb.sh: $name: $(tail -n 1 "$dir/log")"
+		;;
+	*)
+		failed=$((failed + 1))
+		cat "$dir/log"
+		echo "FAIL: deb.sh: $name"
+		finish
+		;;
+	esac
 }
 finish() {
-	printf '# PASS: %s\n# SKIP: 0\n# FAIL: %s\n' "$passed" "$failed"
+	printf '# PASS: %s\n# SKIP: %s\n# FAIL: %s\n' "$passed" "$skipped" "$failed"
 	[ "$failed" -eq 0 ]
 	exit
 }

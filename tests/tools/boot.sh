@@ -9,8 +9,10 @@ root=$1
 shift
 group=
 init=
+outer=
 cleanup() {
 	[ -z "$init" ] || kill -9 "$init" 2>/dev/null # with all processes of its namespace
+	[ -z "$outer" ] || kill -9 "$outer" 2>/dev/null
 	wait
 	[ -z "$group" ] || find "$group" -depth -type d -exec rmdir {} \; 2>/dev/null
 	umount "$root.cgroup" 2>/dev/null
@@ -21,7 +23,10 @@ trap 'exit 1' INT TERM HUP
 
 # systemd's groups of processes stay apart from this host's.
 mkdir "$root.cgroup" && mount -t cgroup2 cgroup2 "$root.cgroup" &&
-	group=$root.cgroup/farkv-boot.$$ && mkdir "$group" || exit 77
+	group=$root.cgroup/farkv-boot.$$ && mkdir "$group" || {
+	echo "there is no cgroup2 to mount"
+	exit 77
+}
 
 # shellcheck disable=SC2016
 unshare --mount --pid --fork --uts --ipc sh -eu -c '
@@ -62,7 +67,7 @@ done
 case $state in
 running | degraded) ;;
 *)
-	echo "SKIP: systemd is '$state': $(tail -n 1 "$root.log")"
+	echo "systemd is '$state': $(tail -n 1 "$root.log")"
 	exit 77
 	;;
 esac

@@ -51,6 +51,8 @@ struct fake {
 	unsigned refuse_each; /* every n-th request is refused */
 	unsigned lose_at;     /* the session is lost with this many in flight */
 	_Atomic bool *stop;   /* set when `hold` is reached */
+	unsigned stuck_at;    /* this submission and the next return at these stamps */
+	uint64_t stuck[2];
 	enum db_status reads; /* result of every read */
 	bool keeps_first;     /* writes are acknowledged and lost */
 	const char *const *whys; /* of a poll's completions, as many as it gives */
@@ -62,6 +64,9 @@ static enum db_status fake_submit(struct db *db, const struct db_request *r)
 	struct asked *a = &f->queue[f->n];
 
 	f->submitted++;
+	if (f->stuck_at && f->submitted - f->stuck_at < 2)
+		while ((int64_t)(f->stuck[f->submitted - f->stuck_at] - ticks_now()) > 0)
+			;
 	if (f->refuse_each && f->submitted % f->refuse_each == 0)
 		return DB_BAD_REQUEST;
 	ck_assert_uint_lt(f->n, DEPTH_MAX);
@@ -440,6 +445,26 @@ START_TEST(stop_waits_for_requests_in_flight)
 }
 END_TEST
 
+/* Several are due when the time limit passes, in the middle of those begun together. */
+START_TEST(arrivals_after_the_time_limit_are_not_begun)
+{
+	uint64_t until;
+
+	up(NULL, 0, false);
+	g.start = ticks_now();
+	until = g.start + ticks_from_ns(100 * GAP_NS);
+	g.fake.stuck_at = 95;
+	g.fake.stuck[0] = until - ticks_from_ns(GAP_NS);
+	g.fake.stuck[1] = until + ticks_from_ns(30 * GAP_NS);
+	arrivals_begin(&g.shared.arrivals, g.start, 1000);
+	worker_run(g.worker, &g.m, 0, until);
+	ck_assert_uint_ge(g.fake.submitted, 1);
+	ck_assert_uint_le(g.fake.submitted, 101);
+	ck_assert_uint_eq(g.worker->done, g.fake.submitted);
+	down();
+}
+END_TEST
+
 START_TEST(queue_is_used_with_depth_open_loop_and_support_only)
 {
 	struct params p = {.open_loop = true, .queue_depth = 8};
@@ -471,6 +496,7 @@ static Suite *suite(void)
 	tcase_add_test(t, first_failure_has_its_own_reason);
 	tcase_add_test(t, lost_session_ends_all_requests);
 	tcase_add_test(t, stop_waits_for_requests_in_flight);
+	tcase_add_test(t, arrivals_after_the_time_limit_are_not_begun);
 	tcase_add_test(t, queue_is_used_with_depth_open_loop_and_support_only);
 	suite_add_tcase(s, t);
 	return s;
