@@ -65,8 +65,9 @@ new_debian() {
 
 # Without its configuration, service and user's folders.
 purged() {
-	chroot "$dir/root" apt-get purge -y kvserver kvgate kvtools libfarkv0 libfarkv-dev \
-		python3-farkv farkv-doc
+	# shellcheck disable=SC2016
+	chroot "$dir/root" sh -c 'apt-get purge -y $(
+		for deb in /opt/deb/*.deb; do dpkg-deb --field "$deb" Package; done)' || return
 	left=$(find "$dir/root" -xdev -name '*farkv*' -o -xdev -name 'kv[gsct]*' | grep -v "^$dir/root/opt/")
 	[ -z "$left" ] || {
 		echo "left: $left"

@@ -60,7 +60,9 @@ inside() {
 state=
 for _ in $(seq 600); do
 	kill -0 "$outer" 2>/dev/null || break
-	init=$(pgrep -P "$outer") && state=$(inside systemctl is-system-running 2>>"$root.log")
+	init=$(cat "/proc/$outer/task/$outer/children")
+	init=${init% }
+	[ -z "$init" ] || state=$(inside systemctl is-system-running 2>>"$root.log")
 	case $state in running | degraded) break ;; esac
 	sleep 0.1
 done
