@@ -9,6 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/base/util.h"
+
 #define FIELDS 9u
 
 static const char *const kinds[] = {"get", "put", "add", "replace", "cas",
@@ -316,16 +318,48 @@ static uint64_t reached_by(const struct course *c, uint64_t clock)
 
 static const struct history *sorted; /* of compare() */
 
+/* By key, and by invocation. */
 static int compare(const void *a, const void *b)
 {
-	uint32_t x = sorted->op[*(const size_t *)a].key, y = sorted->op[*(const size_t *)b].key;
+	const struct history_op *x = &sorted->op[*(const size_t *)a];
+	const struct history_op *y = &sorted->op[*(const size_t *)b];
 
-	return x < y ? -1 : x > y;
+	if (x->key != y->key)
+		return x->key < y->key ? -1 : 1;
+	return x->invoked < y->invoked ? -1 : x->invoked > y->invoked;
 }
 
-static bool overlap(const struct history_op *a, const struct history_op *b)
+/* Times of one key's operations, by their beginning. */
+struct spans {
+	struct span {
+		uint64_t from, until; /* the latest end of all up to this one */
+	} *at;
+	size_t n;
+};
+
+static void spans_add(struct spans *s, const struct history_op *op)
 {
-	return a->invoked <= b->responded && b->invoked <= a->responded;
+	uint64_t until = op->responded;
+
+	if (s->n && s->at[s->n - 1].until > until)
+		until = s->at[s->n - 1].until;
+	s->at[s->n++] = (struct span){op->invoked, until};
+}
+
+/* The latest end of those that begin at `time` or before; 0: there is none. */
+static uint64_t spans_until(const struct spans *s, uint64_t time)
+{
+	size_t from = 0, n = s->n;
+
+	while (from < n) {
+		size_t middle = from + (n - from) / 2;
+
+		if (s->at[middle].from <= time)
+			from = middle + 1;
+		else
+			n = middle;
+	}
+	return from ? s->at[from - 1].until : 0;
 }
 
 /* A write that decides by a value which it finds. */
@@ -338,61 +372,50 @@ static bool decides(const struct history_op *op)
 /*
  * farkv.h: a replace, cas or delete is done even if the value that it found expires before it writes,
  * so that another client may have missed that value before. Such a one, with a miss in its time
- * and in that of the value's end, becomes one that needs no value: a put, or a delete that may
- * have been. `at` are the numbers of the key's operations.
+ * and after the beginning of an end in its time, becomes one that needs no value: a put, or a
+ * delete that may have been.
  */
-static void let_be_late(struct history *h, const size_t *at, size_t n, const struct history_op *end)
+static void let_be_late(struct history_op *op, const struct spans *misses, const struct spans *ends)
 {
-	for (size_t i = 0; i < n; i++) {
-		struct history_op *op = &h->op[at[i]];
+	uint64_t missed = spans_until(misses, op->responded);
+	uint64_t ended = spans_until(ends, UTIL_MIN(op->responded, missed));
 
-		if (!decides(op) || !overlap(op, end))
-			continue;
-		for (size_t j = 0; j < n; j++) {
-			const struct history_op *miss = &h->op[at[j]];
-
-			if (miss->result != HISTORY_NOTFOUND || !overlap(op, miss) ||
-			    miss->responded < end->invoked)
-				continue;
-			if (op->kind == HISTORY_DELETE)
-				op->result = HISTORY_UNKNOWN;
-			else
-				op->kind = HISTORY_PUT;
-			break;
-		}
-	}
+	if (!missed || missed < op->invoked || !ended || ended < op->invoked)
+		return;
+	if (op->kind == HISTORY_DELETE)
+		op->result = HISTORY_UNKNOWN;
+	else
+		op->kind = HISTORY_PUT;
 }
 
-/* let_be_late() for the expiries from `from` on, of the operations before those. */
-static void let_all_be_late(struct history *h, size_t from)
+static void let_all_be_late(struct history *h)
 {
-	size_t *at = calloc(from + 1, sizeof(*at));
-	size_t n = 0;
+	size_t *at = calloc(h->n + 1, sizeof(*at)), begin, end;
+	struct spans misses = {.at = calloc(h->n + 1, sizeof(*misses.at))};
+	struct spans ends = {.at = calloc(h->n + 1, sizeof(*ends.at))};
 
-	if (!at)
+	if (!at || !misses.at || !ends.at)
 		abort();
-	for (size_t i = 0; i < from; i++)
+	for (size_t i = 0; i < h->n; i++)
 		at[i] = i;
 	sorted = h;
-	qsort(at, from, sizeof(*at), compare);
-	for (size_t i = from; i < h->n; i++) {
-		const struct history_op end = h->op[i];
-		size_t low = 0, high = from;
+	qsort(at, h->n, sizeof(*at), compare);
+	for (begin = 0; begin < h->n; begin = end) {
+		misses.n = ends.n = 0;
+		for (end = begin; end < h->n && h->op[at[end]].key == h->op[at[begin]].key; end++) {
+			const struct history_op *op = &h->op[at[end]];
 
-		if (end.kind != HISTORY_EXPIRE)
-			continue;
-		while (low < high) {
-			size_t middle = low + (high - low) / 2;
-
-			if (h->op[at[middle]].key < end.key)
-				low = middle + 1;
-			else
-				high = middle;
+			if (op->kind == HISTORY_EXPIRE)
+				spans_add(&ends, op);
+			else if (op->result == HISTORY_NOTFOUND)
+				spans_add(&misses, op);
 		}
-		for (n = 0; low + n < from && h->op[at[low + n]].key == end.key;)
-			n++;
-		let_be_late(h, at + low, n, &end);
+		for (size_t i = begin; i < end; i++)
+			if (decides(&h->op[at[i]]))
+				let_be_late(&h->op[at[i]], &misses, &ends);
 	}
+	free(ends.at);
+	free(misses.at);
 	free(at);
 }
 
@@ -427,7 +450,7 @@ void history_expire(struct history *h, uint32_t client, uint32_t early_ms, uint3
 	}
 	free(c.below);
 	free(c.above);
-	let_all_be_late(h, n);
+	let_all_be_late(h);
 }
 
 /* ---- versions -------------------------------------------------------------- */

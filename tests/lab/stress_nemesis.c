@@ -183,8 +183,16 @@ static bool goes_on(const struct nemesis *n, uint64_t now, uint64_t end)
 	const struct stress_plan *p = &n->b->plan;
 
 	return now < end ||
-	       ((p->stop_clients || p->kill_clients) && n->t->stops + n->t->kills == 0) ||
-	       (p->adopt_server && n->t->server_kills == 0);
+	       ((p->stop_clients || p->kill_clients) && n->t->stops + n->t->kills == 0);
+}
+
+/* One adoption there is, even if there was no moment so far with all clients connected. */
+static void adopt_at_last(struct nemesis *n)
+{
+	resume(n, UINT64_MAX);
+	await_ready(n);
+	adopt_server(n);
+	usleep(n->b->plan.harm_ms * 1000);
 }
 
 void stress_harm(struct stress_board *b, struct real_server *server,
@@ -206,5 +214,7 @@ void stress_harm(struct stress_board *b, struct real_server *server,
 	}
 	if (b->plan.kill_server)
 		kill_server(&n);
+	if (b->plan.adopt_server && t->server_kills == 0)
+		adopt_at_last(&n);
 	end_all(&n);
 }
