@@ -517,7 +517,7 @@ void farkv_options_init(struct farkv_options *o);
  *
  * `uri` is "shm:///path/to/socket?keys=FILE&key=NAME", a plain path with a '/' in it, or
  * "kv://host:port?keys=FILE&key=NAME&ack-timeout=N&tos=N" for RDMA, where only the host or
- * path is required (kvserver(1) explains the rest). NULL means $FARKV_URI if set, otherwise
+ * path is required (kvserver(8) explains the rest). NULL means $FARKV_URI if set, otherwise
  * the socket at which kvserver listens by default: the first of
  * $XDG_RUNTIME_DIR/farkv/kvserver.sock, /run/farkv/kvserver.sock and
  * /tmp/farkv-UID/kvserver.sock with a server. `opts` may be NULL for the defaults; it is not

@@ -139,8 +139,8 @@ works() {
 }
 
 : >"$dir/ran"
-for page in kvserver kvcli kvbench; do
-	works "$top_builddir/doc/$page.1" from_page
+for page in kvserver.8 kvcli.1 kvbench.1 farkv.7; do
+	works "$top_builddir/doc/$page" from_page
 done
 for guide in "$srcdir/README.md" "$srcdir"/doc/*.md; do
 	works "$guide" from_markdown
@@ -150,19 +150,32 @@ done
 "$KVBENCH" --help | sed -n 's/^Try: /     /; s/^     kvbench/    $ kvbench/p' >"$dir/help"
 works "$dir/help" from_markdown
 
-# The configuration of kvserver(1) is one.
-sed 's/\\-/-/g' "$top_builddir/doc/kvserver.1" | sed -n '/^\[kvserver\]/,/^\.EE/p' | sed '$d' >"$dir/page.conf"
-expect 0 "$KVSERVER" --config "$dir/page.conf" --check-config
+works "$srcdir/doc/farkv-keys.5" from_page
+
+# The configurations of kvserver.conf(5) are some.
+for program in "$KVSERVER" "$KVGATE"; do
+	sed 's/\\-/-/g' "$srcdir/doc/kvserver.conf.5" |
+		sed -n "/^\[$(basename "$program")\]/,/^\.EE/p" | sed '$d' >"$dir/page.conf"
+	[ -s "$dir/page.conf" ] || fail "kvserver.conf.5 has no [$(basename "$program")]"
+	expect 0 "$program" --config "$dir/page.conf" --check-config
+done
+# What it says is for the command line alone is refused there, and nothing else is unknown.
+only=$(sed 's/\\-/-/g' "$srcdir/doc/kvserver.conf.5" | sed -n '/^Some options/,/^of kvserver/p')
+for option in $("$KVSERVER" --help | sed -n 's/^ .*--\([a-z-]*\).*/\1/p'); do
+	printf '[kvserver]\n%s =\n' "$option" >"$dir/page.conf"
+	"$KVSERVER" --config "$dir/page.conf" --check-config >"$dir/out" 2>&1
+	if echo "$only" | grep -qw -- "$option"; then
+		grep -q 'unknown option' "$dir/out" || fail "kvserver.conf.5: $option can be in a file"
+	else
+		! grep -q 'unknown option' "$dir/out" || fail "kvserver.conf.5: $option cannot be in a file"
+	fi
+done
 
 # The program of farkv(3)
 if [ "${SANITIZED:-no}" = no ]; then
 	start_server program -m 64m
-	{
-		printf '#include <err.h>\n#include <farkv.h>\n#include <stdio.h>\nint main(void)\n{\n'
-		sed -n '/^\.SH EXAMPLES/,$p' "$srcdir/doc/farkv.3" | sed -n '/^\.EX/,/^\.EE/p' |
-			sed '1d;$d; s/\\e/\\/g'
-		printf 'return 0;\n}\n'
-	} >"$dir/program.c"
+	sed -n '/^\.SH EXAMPLES/,$p' "$srcdir/doc/farkv.3" | sed -n '/^\.EX/,/^\.EE/p' |
+		sed '1d;$d; s/\\e/\\/g' >"$dir/program.c"
 	# shellcheck disable=SC2086
 	expect 0 ${CC:-cc} -Wall -Werror -I"$srcdir/include" "$dir/program.c" -o "$dir/program.out" \
 		-L"$top_builddir/client/.libs" -lfarkv

@@ -29,11 +29,23 @@ make -s -C "$top_builddir" install DESTDIR="$dir" >"$dir/log" 2>&1 || {
 }
 root=$dir$PREFIX
 for f in bin/kvserver bin/kvcli bin/kvbench bin/kvgate include/farkv.h include/farkv.hpp lib/pkgconfig/farkv.pc \
-	lib/libfarkv.a lib/libfarkv.so share/man/man1/kvserver.1 \
-	share/man/man1/kvcli.1 share/man/man1/kvgate.1 share/man/man1/kvbench.1 share/man/man3/farkv.3 \
-	share/farkv/workloads/workloada; do
+	lib/libfarkv.a lib/libfarkv.so share/farkv/workloads/workloada; do
 	[ -e "$root/$f" ] || die "$f was not installed"
 done
+# All pages, and one for each function: its own, or a line that leads to it.
+for f in "$top_builddir"/doc/*.[1-8] "$srcdir"/doc/*.[1-8]; do
+	page=$(basename "$f")
+	[ -e "$root/share/man/man${page##*.}/$page" ] || die "$page was not installed"
+done
+n=0
+for name in $(grep -o '\bfarkv_[a-z_]*(' "$srcdir/include/farkv.h" | sort -u | tr -d '('); do
+	page=$root/share/man/man3/$name.3
+	n=$((n + 1))
+	[ -e "$page" ] || die "man $name shows nothing"
+	link=$(sed -n 's/^\.so //p' "$page")
+	grep -q "^.*\b$name\b.*\\\\-" "$root/share/man/${link:-man3/$name.3}" || die "man $name shows another page"
+done
+[ "$n" -ge 40 ] || die "only $n functions in farkv.h"
 [ "$(find "$root/include" -type f | wc -l)" -eq 2 ] || die "more than two headers"
 
 # Links between the installed documents lead somewhere.
@@ -164,4 +176,11 @@ grep -q "$PREFIX/share/farkv" "$root/bin/kvbench" ||
 	die "the installed kvbench does not look for its workloads there"
 ldd "$dir/shared" | grep -q "$root/lib/libfarkv.so" || die "not the installed library"
 ldd "$dir/static" | grep -q libfarkv && die "static is not static"
+
+make -s -C "$top_builddir" uninstall DESTDIR="$dir" >"$dir/log" 2>&1 || {
+	cat "$dir/log"
+	die "make uninstall"
+}
+left=$(find "$root/share/man" -type f)
+[ -z "$left" ] || die "not removed: $left"
 exit 0
