@@ -161,7 +161,9 @@ for program in "$KVSERVER" "$KVGATE"; do
 done
 # What it says is for the command line alone is refused there, and nothing else is unknown.
 only=$(sed 's/\\-/-/g' "$srcdir/doc/kvserver.conf.5" | sed -n '/^Some options/,/^of kvserver/p')
+n=0
 for option in $("$KVSERVER" --help | sed -n 's/^ .*--\([a-z-]*\).*/\1/p'); do
+	n=$((n + 1))
 	printf '[kvserver]\n%s =\n' "$option" >"$dir/page.conf"
 	"$KVSERVER" --config "$dir/page.conf" --check-config >"$dir/out" 2>&1
 	if echo "$only" | grep -qw -- "$option"; then
@@ -170,6 +172,7 @@ for option in $("$KVSERVER" --help | sed -n 's/^ .*--\([a-z-]*\).*/\1/p'); do
 		! grep -q 'unknown option' "$dir/out" || fail "kvserver.conf.5: $option cannot be in a file"
 	fi
 done
+[ "$n" -ge 9 ] || fail "only $n options of kvserver were found"
 
 # The program of farkv(3)
 if [ "${SANITIZED:-no}" = no ]; then
