@@ -155,29 +155,14 @@ static const char *stamp(char *buf, size_t cap, const char *after)
 	return buf;
 }
 
-/* Length of the UTF-8 character at `p`, or 0 if it is none. */
-static size_t utf8_len(const unsigned char *p)
-{
-	size_t n = *p < 0x80 ? 1 : *p < 0xc2 ? 0 : *p < 0xe0 ? 2 : *p < 0xf0 ? 3 : *p < 0xf5 ? 4 : 0;
-
-	for (size_t i = 1; i < n; i++)
-		if ((p[i] & 0xc0) != 0x80)
-			return 0;
-	/* Overlong ones, surrogates, and what is above U+10FFFF. */
-	if ((*p == 0xe0 && p[1] < 0xa0) || (*p == 0xed && p[1] > 0x9f) ||
-	    (*p == 0xf0 && p[1] < 0x90) || (*p == 0xf4 && p[1] > 0x8f))
-		return 0;
-	return n;
-}
-
 /* The text between double quotes, for JSON and logfmt. Other bytes than UTF-8 become '?'. */
 static const char *quote(const char *text, char *buf)
 {
-	const unsigned char *p = (const unsigned char *)text;
+	const char *p = text;
 	char *at = buf;
 
 	while (*p) {
-		size_t n = utf8_len(p);
+		size_t n = util_utf8_len(p);
 
 		if (*p == '"' || *p == '\\')
 			*at++ = '\\';

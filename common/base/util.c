@@ -118,6 +118,21 @@ char *util_one_line(char *text)
 	return text;
 }
 
+size_t util_utf8_len(const char *text)
+{
+	const unsigned char *p = (const unsigned char *)text;
+	size_t n = *p < 0x80 ? 1 : *p < 0xc2 ? 0 : *p < 0xe0 ? 2 : *p < 0xf0 ? 3 : *p < 0xf5 ? 4 : 0;
+
+	for (size_t i = 1; i < n; i++)
+		if ((p[i] & 0xc0) != 0x80)
+			return 0;
+	/* Overlong ones, surrogates, and what is above U+10FFFF. */
+	if ((*p == 0xe0 && p[1] < 0xa0) || (*p == 0xed && p[1] > 0x9f) ||
+	    (*p == 0xf0 && p[1] < 0x90) || (*p == 0xf4 && p[1] > 0x8f))
+		return 0;
+	return n;
+}
+
 void util_occupy_standard_fds(void)
 {
 	for (int fd = 0; fd <= STDERR_FILENO; fd++) {

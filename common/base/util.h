@@ -45,6 +45,9 @@ char *util_format_size(uint64_t bytes, char *buf, size_t cap);
  */
 char *util_one_line(char *text);
 
+/** Length of the UTF-8 character at `text`, or 0 if it is none. */
+size_t util_utf8_len(const char *text);
+
 /**
  * `text` as one word for a POSIX shell, quoted if needed, into buf of `cap` bytes (at least
  * 4); "..." if it does not fit. Returns buf.
