@@ -35,7 +35,7 @@ enum exit_code {
 
 struct bench_config {
 	struct opt_list files, props;
-	char *db, *uri, *socket, *label, *threads, *target, *plot;
+	char *db, *uri, *socket, *label, *threads, *target, *plot, *html;
 	char *completion;    /* for this shell */
 	const char *trace;   /* replay's word */
 	bool status, version, help, print_man;
@@ -82,6 +82,11 @@ static const struct opt opts[] = {
 	 .metavar = "OUT.svg",
 	 .help = "Draw throughput over time and latency by percentile to this "
 		 "file, by gnuplot; property plot."},
+	{.name = "html", .type = OPT_STR, .offset = OFF(html),
+	 .metavar = "OUT.html",
+	 .help = "Write the results as a page for a browser: stores side by "
+		 "side, throughput over time, latency by percentile, counts, "
+		 "settings and all figures; property html."},
 	{.name = "load", .type = OPT_BOOL, .offset = OFF(load),
 	 .help = "The same as the command load, as YCSB's client has it."},
 	{.name = "transactions", .letter = 't', .type = OPT_BOOL,
@@ -198,6 +203,8 @@ static int read_props(const struct bench_config *cfg, struct props *p)
 	if (!err)
 		err = set_option(p, "plot", cfg->plot, "--plot");
 	if (!err)
+		err = set_option(p, "html", cfg->html, "--html");
+	if (!err)
 		err = set_option(p, "replay.file", cfg->trace, "replay");
 	if (!err && cfg->status)
 		err = props_set(p, "status", "true", "-s");
@@ -230,6 +237,8 @@ static void preamble(const struct bench_config *cfg, const char *command)
 		fputs(" -s", stderr);
 	if (cfg->plot)
 		fprintf(stderr, " --plot %s", cfg->plot);
+	if (cfg->html)
+		fprintf(stderr, " --html %s", cfg->html);
 	if (cfg->label)
 		fprintf(stderr, " -l %s", cfg->label);
 	fputs("\nkvbench " PACKAGE_VERSION "\n\n", stderr);
@@ -246,7 +255,7 @@ static void write_results(struct bench *b, enum command cmd,
 	if (cmd != CMD_QUICK)
 		outputs_begin(o);
 	if (c && b->n_rounds)
-		compare_print(c, b, o->report);
+		compare_print(b, o->report);
 	else if (!c && cmd != CMD_QUICK)
 		bench_report(b, o->report);
 	if (outputs_write(o, b) && !*code)

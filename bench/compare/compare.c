@@ -313,6 +313,18 @@ static int choose_place(struct compare *c, struct bench *b, size_t i)
 	return err;
 }
 
+static const char *placement_name(const struct compare *c, size_t i)
+{
+	static const char *const names[PLACEMENTS] = {
+		[PLACE_FREE] = "not pinned",
+		[PLACE_TOGETHER] = "client and server on one cpu",
+		[PLACE_APART] = "client and server on a cpu each",
+		[PLACE_ALONE] = "client on one cpu",
+	};
+
+	return names[c->place[i]];
+}
+
 int compare_run(struct compare *c, struct bench *b)
 {
 	int err = 0;
@@ -322,7 +334,9 @@ int compare_run(struct compare *c, struct bench *b)
 		err = bench_load_first(b, i, NULL);
 		if (!err)
 			err = choose_place(c, b, i);
+		b->placement[i] = placement_name(c, i);
 	}
+	b->left_out = c->left_out;
 	b->params.load_first = 2;
 	b->before = place_store;
 	b->before_arg = c;

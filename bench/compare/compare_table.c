@@ -3,21 +3,7 @@
 
 #include "compare_table.h"
 
-#include <inttypes.h>
-
 #include "common/base/util.h"
-
-static const char *placement_name(const struct compare *c, size_t i)
-{
-	static const char *const names[PLACEMENTS] = {
-		[PLACE_FREE] = "not pinned",
-		[PLACE_TOGETHER] = "client and server on one cpu",
-		[PLACE_APART] = "client and server on a cpu each",
-		[PLACE_ALONE] = "client on one cpu",
-	};
-
-	return names[c->place[i]];
-}
 
 /* The write series of this workload, or NULL. */
 static const struct hist *writes_of(const struct phase_result *r)
@@ -58,35 +44,13 @@ static void put_times(FILE *out, const struct hist *h)
 
 static void put_head(const struct bench *b, FILE *out)
 {
-	const struct params *p = &b->params;
-	uint64_t clients = p->threads * p->processes;
-
-	fprintf(out, "%" PRIu64 " records of %" PRIu64 " bytes, %s;",
-		p->record_count, p->value_max, params_dist_name(p));
-	for (int k = 0; k < OP_KINDS; k++) {
-		static const char *const names[OP_KINDS] = {
-			[OP_READ] = "read",
-			[OP_UPDATE] = "update",
-			[OP_INSERT] = "insert",
-			[OP_SCAN] = "scan",
-			[OP_RMW] = "read-modify-write",
-		};
-
-		if (p->proportion[k] > 0.0)
-			fprintf(out, " %g %% %s,", p->proportion[k] * 100.0,
-				names[k]);
-	}
-	if (p->batch > 1)
-		fprintf(out, " batches of %" PRIu64 ",", p->batch);
-	fprintf(out, " %" PRIu64 " %s, medians of %zu %s\n", clients,
-		clients == 1 ? "client" : "clients", b->n_rounds,
-		b->n_rounds == 1 ? "round" : "rounds");
-	fprintf(out, "%-10s %12s %9s %9s %9s %9s %9s  %s\n", "", "per second",
+	bench_describe(b, out);
+	fprintf(out, "\n%-10s %12s %9s %9s %9s %9s %9s  %s\n", "", "per second",
 		"ratio", "read p50", "p99 us", "write p50", "p99 us",
 		"placement");
 }
 
-void compare_print(const struct compare *c, const struct bench *b, FILE *out)
+void compare_print(const struct bench *b, FILE *out)
 {
 	put_head(b, out);
 	for (size_t i = 0; i < b->n_dbs; i++) {
@@ -97,7 +61,7 @@ void compare_print(const struct compare *c, const struct bench *b, FILE *out)
 		put_times(out, r->m.hist[measure_clock(&r->m)][SERIES_READ]
 				   [DB_OK]);
 		put_times(out, writes_of(r));
-		fprintf(out, "  %s\n", placement_name(c, i));
+		fprintf(out, "  %s\n", b->placement[i]);
 	}
-	fputs(c->left_out, out);
+	fputs(b->left_out, out);
 }

@@ -3,12 +3,14 @@
 #ifndef BENCH_COMPARE_COMPARE_TABLE_H
 #define BENCH_COMPARE_COMPARE_TABLE_H
 
-#include "compare.h"
+#include <stdio.h>
+
+#include "bench/core/bench.h"
 
 /**
  * Print a line for each store with its ratio to the first one, and one for each store that
  * was left out. At least one round must have ended.
  */
-void compare_print(const struct compare *c, const struct bench *b, FILE *out);
+void compare_print(const struct bench *b, FILE *out);
 
 #endif

@@ -4,6 +4,7 @@
 #include "bench.h"
 
 #include <ctype.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -168,6 +169,7 @@ int bench_init(struct bench *b, struct props *props, const char *uri, bool load)
 	params_warn(props, &b->params);
 	warn_of_calls(b);
 	b->timeline = b->params.csv_file[0] || b->params.plot_file[0] ||
+		      b->params.html_file[0] ||
 		      b->params.measurement_type == TYPE_TIMESERIES;
 	b->status = status_mode_for(b->params.status, stderr);
 	b->results = calloc(b->params.rounds * b->n_dbs, sizeof(*b->results));
@@ -465,28 +467,68 @@ void bench_csv(const struct bench *b, FILE *out)
 			     k / b->n_dbs + 1, out);
 }
 
-void bench_report(const struct bench *b, FILE *out)
+static void put_mix(const struct params *p, FILE *out)
 {
-	struct report r;
+	static const char *const names[OP_KINDS] = {
+		[OP_READ] = "read",
+		[OP_UPDATE] = "update",
+		[OP_INSERT] = "insert",
+		[OP_SCAN] = "scan",
+		[OP_RMW] = "read-modify-write",
+	};
 
-	report_begin(&r, out, b->params.exporter);
-	report_environment(&r);
+	fprintf(out, " %s;", params_dist_name(p));
+	for (int k = 0; k < OP_KINDS; k++)
+		if (p->proportion[k] > 0.0)
+			fprintf(out, " %g %% %s,", p->proportion[k] * 100.0,
+				names[k]);
+}
+
+void bench_describe(const struct bench *b, FILE *out)
+{
+	const struct params *p = &b->params;
+	uint64_t clients = p->threads * p->processes;
+
+	fprintf(out, "%" PRIu64 " records of %" PRIu64 " bytes,",
+		p->record_count, p->value_max);
+	if (b->load)
+		fputs(" loaded,", out);
+	else if (!params_is_cache(p))
+		put_mix(p, out);
+	if (p->batch > 1)
+		fprintf(out, " batches of %" PRIu64 ",", p->batch);
+	fprintf(out, " %" PRIu64 " %s, medians of %zu %s", clients,
+		clients == 1 ? "client" : "clients", b->n_rounds,
+		b->n_rounds == 1 ? "round" : "rounds");
+}
+
+void bench_lines(const struct bench *b, struct report *r)
+{
+	report_environment(r);
 	for (size_t i = 0; i < b->n_dbs && b->n_rounds; i++) {
 		const struct phase_result *res = bench_median(b, i);
 
 		if (!res)
 			break;
-		report_workload(&r, &b->params, b->load,
+		report_workload(r, &b->params, b->load,
 				b->store[i]->ops->name);
 		if (inflight_used(&b->params, b->store[i]->ops))
-			report_u64(&r, "WORKLOAD", "QueueDepth",
+			report_u64(r, "WORKLOAD", "QueueDepth",
 				   b->params.queue_depth);
-		report_phase(&r, &b->params, res);
-		put_figures(&r, b->store[i], res);
+		report_phase(r, &b->params, res);
+		put_figures(r, b->store[i], res);
 	}
 	if (b->n_rounds > 1 || b->n_dbs > 1)
-		put_rounds(b, &r);
+		put_rounds(b, r);
 	if (b->n_dbs > 1)
-		put_ratios(b, &r);
+		put_ratios(b, r);
+}
+
+void bench_report(const struct bench *b, FILE *out)
+{
+	struct report r;
+
+	report_begin(&r, out, b->params.exporter);
+	bench_lines(b, &r);
 	report_end(&r);
 }

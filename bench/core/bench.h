@@ -17,6 +17,8 @@
 
 #define BENCH_DBS_MAX 8
 
+struct report;
+
 struct bench {
 	struct props *props;
 	struct params params;      /* of the measurement */
@@ -32,6 +34,9 @@ struct bench {
 	/* Called before each round of store `i`; may be NULL. */
 	void (*before)(void *arg, size_t i);
 	void *before_arg;
+	/* Of a comparison: */
+	const char *placement[BENCH_DBS_MAX]; /* on processors, in words; NULL: not chosen */
+	const char *left_out; /* one line per store that does not take part; NULL: none */
 };
 
 /**
@@ -78,6 +83,12 @@ bool bench_unrecorded(const struct bench *b);
 
 /** The timelines of all rounds as a table; errors show in ferror(out). */
 void bench_csv(const struct bench *b, FILE *out);
+
+/** "1000 records of 100 bytes, zipfian; 95 % read, ...", without an end of line. */
+void bench_describe(const struct bench *b, FILE *out);
+
+/** Pass all lines of the report on. */
+void bench_lines(const struct bench *b, struct report *r);
 
 /** Print everything in YCSB's format. */
 void bench_report(const struct bench *b, FILE *out);

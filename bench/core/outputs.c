@@ -10,6 +10,7 @@
 
 #include "common/base/err.h"
 
+#include "html.h"
 #include "plot.h"
 
 /* Does not truncate: the old contents stay until there are results. */
@@ -47,6 +48,18 @@ static bool try_plot(struct outputs *o, const char *path)
 	return f && fclose(f) == 0;
 }
 
+/* A page appears whole: its file is created when there is one. */
+static bool try_html(struct outputs *o, const char *path)
+{
+	if (outfile_open(&o->html, path)) {
+		err_set(FARKV_ESYS, "html: %s", err_detail());
+		return false;
+	}
+	if (o->html.temp)
+		outfile_abort(&o->html);
+	return true;
+}
+
 static void remove_new(const struct outputs *o)
 {
 	if (o->new_report)
@@ -61,7 +74,7 @@ int outputs_open(struct outputs *o, const struct params *p)
 {
 	bool good;
 
-	*o = (struct outputs){.params = p, .report = stdout};
+	*o = (struct outputs){.params = p, .report = stdout, .html.fd = -1};
 	if (p->export_file[0])
 		o->report = open_file("exportfile", p->export_file,
 				      &o->new_report);
@@ -70,6 +83,8 @@ int outputs_open(struct outputs *o, const struct params *p)
 		good = (o->csv = open_file("csv", p->csv_file, &o->new_csv)) != NULL;
 	if (good && p->plot_file[0])
 		good = try_plot(o, p->plot_file);
+	if (good && p->html_file[0])
+		good = try_html(o, p->html_file);
 	if (good)
 		return 0;
 	if (o->report && o->report != stdout)
@@ -87,16 +102,52 @@ void outputs_begin(struct outputs *o)
 	o->new_report = o->new_csv = false;
 }
 
+/* A new page has the mode of the other files: a browser's user may be another one. */
+static void set_mode(const struct outfile *f)
+{
+	mode_t mask = umask(0);
+
+	umask(mask);
+	if (f->temp && fchmod(f->fd, 0666 & ~mask)) {
+		/* Then the page is its owner's. */
+	}
+}
+
+static int write_html(struct outfile *o, const struct bench *b, const char *path)
+{
+	FILE *f;
+	bool bad;
+	int err = o->fd < 0 ? outfile_open(o, path) : 0;
+
+	if (err)
+		return err;
+	set_mode(o);
+	f = fdopen(fcntl(o->fd, F_DUPFD_CLOEXEC, 0), "w");
+	if (f)
+		html_write(b, f);
+	bad = !f || ferror(f);
+	if (f)
+		bad = fclose(f) || bad;
+	if (!bad)
+		return outfile_commit(o);
+	err = err_set_errno(FARKV_ESYS, errno, "html: cannot write %s", o->name);
+	outfile_abort(o);
+	return err;
+}
+
 int outputs_write(struct outputs *o, const struct bench *b)
 {
-	int err;
+	const struct params *p = o->params;
+	int err = 0;
 
 	if (o->csv)
 		bench_csv(b, o->csv); /* errors show at its close */
-	if (!o->params->plot_file[0])
-		return 0;
-	err = plot_write(b, o->params->plot_file);
-	o->new_plot = o->new_plot && err;
+	if (p->plot_file[0]) {
+		err = plot_write(b, p->plot_file);
+		o->new_plot = o->new_plot && err;
+	}
+	if (!err && p->html_file[0] && b->n_rounds)
+		err = write_html(&o->html, b, p->html_file);
 	return err;
 }
 
@@ -120,6 +171,7 @@ int outputs_close(struct outputs *o)
 
 	if (o->csv && close_file(o->csv, p->csv_file))
 		err = FARKV_ESYS;
+	outfile_abort(&o->html);
 	remove_new(o);
 	return err;
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
  * outputs.h - where results go: the report (exportfile or stdout), the timeline as a table
- * (csv) and a picture (plot). Files are opened before the work, so that a wrong path costs
- * no run, and keep their contents until there are results.
+ * (csv), a picture (plot) and a page (html). Files are opened before the work, so that a wrong
+ * path costs no run, and keep their contents until there are results.
  */
 #ifndef BENCH_CORE_OUTPUTS_H
 #define BENCH_CORE_OUTPUTS_H
@@ -10,12 +10,15 @@
 #include <stdbool.h>
 #include <stdio.h>
 
+#include "common/snapshot/outfile.h"
+
 #include "bench.h"
 
 struct outputs {
 	const struct params *params;
 	FILE *report; /* stdout, or exportfile */
 	FILE *csv;    /* NULL: not wanted */
+	struct outfile html; /* open unless it is a regular file */
 	bool new_report, new_csv, new_plot; /* created by outputs_open() */
 };
 
@@ -26,7 +29,7 @@ int outputs_open(struct outputs *o, const struct params *p);
 void outputs_begin(struct outputs *o);
 
 /**
- * Write table and picture of the results of `b`; the caller writes the report. FARKV_ESYS
+ * Write table, picture and page of the results of `b`; the caller writes the report. FARKV_ESYS
  * with a detail.
  */
 int outputs_write(struct outputs *o, const struct bench *b);

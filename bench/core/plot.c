@@ -49,42 +49,40 @@ static void put_quoted(FILE *out, const char *s)
 	fputc('"', out);
 }
 
-static const struct hist *hist_of(const struct phase_result *r, int series)
+static const struct hist *hist_of(const struct phase_result *r,
+				  enum series s)
 {
-	return r->m.hist[measure_clock(&r->m)][series][DB_OK];
+	return r->m.hist[measure_clock(&r->m)][s][DB_OK];
 }
 
-static bool is_drawn(const struct phase_result *r, int series,
-		     struct hist_summary *s)
+uint64_t plot_count(const struct phase_result *r, enum series s)
 {
-	const struct hist *h = hist_of(r, series);
+	const struct hist *h = hist_of(r, s);
+	struct hist_summary sum;
 
-	if (!h || series == SERIES_VERIFY || series == SERIES_QUEUE ||
-	    series == SERIES_CLEANUP)
-		return false;
-	hist_summarize(h, s);
-	return s->count > 0;
+	if (!h || s == SERIES_VERIFY || s == SERIES_QUEUE ||
+	    s == SERIES_CLEANUP)
+		return 0;
+	hist_summarize(h, &sum);
+	return sum.count;
 }
 
-/* $rN: middle of the interval, operations per second. */
-static void put_rates(const struct timeline *t, size_t n, FILE *out)
+void plot_rates(const struct phase_result *r, plot_point_fn fn, void *arg)
 {
-	fprintf(out, "$r%zu << EOD\n", n);
-	for (size_t i = 0; i < t->n; i++) {
-		const struct timeline_row *r = &t->v[i];
+	for (size_t i = 0; i < r->timeline.n; i++) {
+		const struct timeline_row *t = &r->timeline.v[i];
 
-		if (r->series == TIMELINE_ALL && r->len_s > 0.0)
-			fprintf(out, "%.4f %.1f\n", r->from_s + r->len_s / 2,
-				(double)r->count / r->len_s);
+		if (t->series == TIMELINE_ALL && t->len_s > 0.0)
+			fn(arg, t->from_s + t->len_s / 2,
+			   (double)t->count / t->len_s);
 	}
-	fputs("EOD\n", out);
 }
 
-/* $lN_S: one in how many is slower, and its latency in us. */
-static void put_latencies(const struct hist *h, uint64_t count, size_t n,
-			  int series, FILE *out)
+void plot_latencies(const struct phase_result *r, enum series s,
+		    plot_point_fn fn, void *arg)
 {
-	fprintf(out, "$l%zu_%d << EOD\n", n, series);
+	uint64_t count = plot_count(r, s);
+
 	for (int i = 0; i <= DEPTH_MAX * POINTS; i++) {
 		double rest = 1.0;
 		double p;
@@ -95,24 +93,37 @@ static void put_latencies(const struct hist *h, uint64_t count, size_t n,
 		p = 100.0 * (1.0 - rest);
 		if (rest * (double)count < 1.0)
 			break;
-		fprintf(out, "%.9g %.6g\n", 1.0 / rest,
-			(double)hist_percentile(h, count, p) / 1000.0);
+		fn(arg, 1.0 / rest,
+		   (double)hist_percentile(hist_of(r, s), count, p) / 1000.0);
 	}
-	fputs("EOD\n", out);
 }
 
+static void put_rate(void *out, double s, double rate)
+{
+	fprintf(out, "%.4f %.1f\n", s, rate);
+}
+
+static void put_latency(void *out, double rest, double us)
+{
+	fprintf(out, "%.9g %.6g\n", rest, us);
+}
+
+/* $rN, $lN_S: the curves of store N. */
 static void put_data(const struct bench *b, FILE *out)
 {
-	struct hist_summary s;
-
 	for (size_t i = 0; i < b->n_dbs; i++) {
 		const struct phase_result *r = bench_median(b, i);
 
-		put_rates(&r->timeline, i, out);
-		for (int k = 0; k < SERIES_COUNT; k++)
-			if (is_drawn(r, k, &s))
-				put_latencies(hist_of(r, k), s.count, i, k,
-					      out);
+		fprintf(out, "$r%zu << EOD\n", i);
+		plot_rates(r, put_rate, out);
+		fputs("EOD\n", out);
+		for (int k = 0; k < SERIES_COUNT; k++) {
+			if (!plot_count(r, k))
+				continue;
+			fprintf(out, "$l%zu_%d << EOD\n", i, k);
+			plot_latencies(r, k, put_latency, out);
+			fputs("EOD\n", out);
+		}
 	}
 }
 
@@ -134,7 +145,6 @@ static void put_rate_plot(const struct bench *b, FILE *out)
 
 static void put_latency_plot(const struct bench *b, FILE *out)
 {
-	struct hist_summary s;
 	unsigned curves = 0;
 	char title[96];
 
@@ -148,7 +158,7 @@ static void put_latency_plot(const struct bench *b, FILE *out)
 	      out);
 	for (size_t i = 0; i < b->n_dbs; i++)
 		for (int k = 0; k < SERIES_COUNT; k++) {
-			if (!is_drawn(bench_median(b, i), k, &s))
+			if (!plot_count(bench_median(b, i), k))
 				continue;
 			snprintf(title, sizeof(title), "%s %s",
 				 b->store[i]->ops->name, series_name(k));

@@ -5,7 +5,6 @@
 
 #include <math.h>
 #include <stdatomic.h>
-#include <stdbool.h>
 #include <string.h>
 
 #include "common/base/clock.h"
@@ -63,7 +62,9 @@ static void line(struct report *r, const char *metric, const char *measurement,
 {
 	const char *q = quote ? "\"" : "";
 
-	if (r->kind == EXPORTER_TEXT)
+	if (r->fn)
+		r->fn(r->arg, metric, measurement, value, quote);
+	else if (r->kind == EXPORTER_TEXT)
 		fprintf(r->out, "[%s], %s, %s\n", metric, measurement, value);
 	else if (r->kind == EXPORTER_CSV)
 		csv_line(r->out, metric, measurement, value);

@@ -7,6 +7,7 @@
 #ifndef BENCH_CORE_REPORT_H
 #define BENCH_CORE_REPORT_H
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 
@@ -14,10 +15,16 @@
 
 #include "phase.h"
 
+/** Takes a line; `is_text` is false for a number. */
+typedef void (*report_fn)(void *arg, const char *metric, const char *measurement,
+			  const char *value, bool is_text);
+
 struct report {
 	FILE *out;
 	enum exporter kind;
 	uint64_t lines; /* written so far */
+	report_fn fn;   /* gets the lines instead; NULL: none */
+	void *arg;
 };
 
 void report_begin(struct report *r, FILE *out, enum exporter kind);

@@ -134,6 +134,7 @@ static const struct prop_spec specs[] = {
 	U64("timeline.interval", timeline_ms, "200", 10, 3600000),
 	STR("csv", csv_file, ""),
 	STR("plot", plot_file, ""),
+	STR("html", html_file, ""),
 };
 
 /* Properties without effect: scans are refused, and fields have no names in a value. */

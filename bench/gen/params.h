@@ -155,6 +155,7 @@ struct params {
 	uint64_t timeline_ms;  /* interval of the timeline */
 	const char *plot_file; /* file of the plot; "": none */
 	const char *csv_file;  /* file of the timeline table; "": none */
+	const char *html_file; /* file of the page; "": none */
 	bool histogram_verbose;
 	bool error_latencies;        /* one series per kind of failure */
 	const char *tracked_errors;  /* or for those in this list only */

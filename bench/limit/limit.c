@@ -91,6 +91,7 @@ static int check_no_meaning(const struct props *p, const struct params *v)
 		{"hdrhistogram.fileoutput", v->hdr_files},
 		{"csv", v->csv_file[0] != '\0'},
 		{"plot", v->plot_file[0] != '\0'},
+		{"html", v->html_file[0] != '\0'},
 		{"status", v->status},
 		{"replay.file", v->trace_file[0] != '\0'},
 		{"kvcache.blocks", v->blocks != 0},

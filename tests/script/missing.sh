@@ -45,6 +45,7 @@ part=redis
 without redis-benchmark tools/gate_figures.sh
 part=none
 without ps script/bench_compare.sh
+without chromium script/bench_browser.sh
 without apt-cache script/dumpavail.sh
 without mandoc script/pages.sh
 without spin model/run.sh

@@ -39,8 +39,8 @@ MAY_INCLUDE = {
     "bench/base": ("common/base",),
     "bench/store": ("common/base", "bench/base"),
     "bench/gen": ("common/base", "bench/base", "bench/store"),
-    "bench/core": ("common/base", "common/rdma/probe.h", "bench/base", "bench/store",
-                   "bench/gen"),
+    "bench/core": ("common/base", "common/rdma/probe.h", "common/snapshot/outfile.h", "bench/base",
+                   "bench/store", "bench/gen"),
     # It measures the limit with the store's own formats, and with bare requests.
     "bench/limit": FORMATS + ("bench/base", "bench/store", "bench/gen", "bench/core",
                               "client/raw.h"),
