@@ -6,6 +6,7 @@
 #include <assert.h>
 #include <errno.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -49,6 +50,12 @@ static pid_t peer_pid(int fd)
 	return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &len) ? 0 : cred.pid;
 }
 
+/* systemd keeps the socket of a server that has ended for the next one. */
+static bool has_ended(pid_t pid)
+{
+	return pid > 0 && kill(pid, 0) && errno == ESRCH;
+}
+
 enum channel_next channel_look(const struct channel *ch)
 {
 	struct sockaddr_un sa = {.sun_family = AF_UNIX};
@@ -61,7 +68,8 @@ enum channel_next channel_look(const struct channel *ch)
 	memcpy(sa.sun_path, ch->next_server, sizeof(ch->next_server));
 	/* EAGAIN: many clients are just connecting. */
 	if (connect(fd, (struct sockaddr *)&sa, sizeof(sa)) == 0)
-		next = peer_pid(fd) == peer_pid(ch->fd) ? CHANNEL_SAME_PROCESS :
+		next = has_ended(peer_pid(fd))			? CHANNEL_NO_SERVER :
+		       peer_pid(fd) == peer_pid(ch->fd) ? CHANNEL_SAME_PROCESS :
 							  CHANNEL_OTHER_PROCESS;
 	else if (errno == EAGAIN)
 		next = CHANNEL_SAME_PROCESS;

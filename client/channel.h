@@ -95,7 +95,8 @@ void channel_leave(struct channel *ch);
 
 /**
  * Whether a server listens at ch->next_server. A server that was killed closes its files one by
- * one: for a moment the one that ended may still listen. Some system calls; never waits.
+ * one: for a moment the one that ended may still listen. A socket that systemd keeps between two
+ * servers counts as no server: its peer is the one that has ended. Some system calls; never waits.
  */
 enum channel_next { CHANNEL_NO_SERVER, CHANNEL_SAME_PROCESS, CHANNEL_OTHER_PROCESS };
 enum channel_next channel_look(const struct channel *ch);

@@ -19,6 +19,8 @@
 #include "common/base/privileges.h"
 
 #define BACKLOG 256
+/* While a passed socket has no server, clients that look for one add to its queue. */
+#define PASSED_BACKLOG 4096
 
 static int make_parent(const char *path)
 {
@@ -195,9 +197,55 @@ err_unlock:
 	return err;
 }
 
+/* ---- a socket that was passed ------------------------------------------------------------- */
+
+static int option_of(int fd, int name)
+{
+	socklen_t len = sizeof(int);
+	int value;
+
+	return getsockopt(fd, SOL_SOCKET, name, &value, &len) ? -1 : value;
+}
+
+static bool is_same_file(const char *a, const char *b)
+{
+	struct stat sa, sb;
+
+	if (strcmp(a, b) == 0)
+		return true;
+	return stat(a, &sa) == 0 && stat(b, &sb) == 0 && sa.st_dev == sb.st_dev &&
+	       sa.st_ino == sb.st_ino;
+}
+
+int listen_adopt(int fd, const char *path, struct listen_socket *l_out)
+{
+	struct listen_socket l = {.fd = fd, .lock_fd = -1, .passed = true};
+	struct sockaddr_un a = {0};
+	socklen_t len = sizeof(a) - 1; /* a NUL remains */
+
+	if (option_of(fd, SO_DOMAIN) != AF_UNIX || option_of(fd, SO_TYPE) != SOCK_SEQPACKET ||
+	    option_of(fd, SO_ACCEPTCONN) != 1 || getsockname(fd, (struct sockaddr *)&a, &len) ||
+	    !a.sun_path[0])
+		return err_set(FARKV_EINVAL,
+			       "the descriptor that was passed as the socket is no listening Unix "
+			       "socket with a path; the unit needs ListenSequentialPacket=PATH");
+	memcpy(l.path, a.sun_path, sizeof(l.path));
+	if (path && !is_same_file(path, l.path))
+		return err_set(FARKV_EINVAL,
+			       "socket: %s, but the socket that was passed is %s; leave out "
+			       "--socket, or make them equal",
+			       path, l.path);
+	if (fcntl(fd, F_SETFL, O_NONBLOCK))
+		return err_set_errno(FARKV_ESYS, errno, "cannot use the socket %s", l.path);
+	*l_out = l;
+	return 0;
+}
+
+/* ---- life ---------------------------------------------------------------------------------- */
+
 int listen_begin(const struct listen_socket *l)
 {
-	if (listen(l->fd, BACKLOG) == 0)
+	if (listen(l->fd, l->passed ? PASSED_BACKLOG : BACKLOG) == 0)
 		return 0;
 	return err_set_errno(FARKV_ESYS, errno, "cannot listen at %s", l->path);
 }
@@ -206,6 +254,8 @@ void listen_hide(const struct listen_socket *l)
 {
 	struct stat mine = {.st_dev = l->dev, .st_ino = l->ino};
 
+	if (l->passed)
+		return;
 	/* While it is open no other file can have its inode number. */
 	if (is_still(l->path, &mine))
 		unlink(l->path);
@@ -213,6 +263,8 @@ void listen_hide(const struct listen_socket *l)
 
 void listen_close(struct listen_socket *l)
 {
+	if (l->passed)
+		return;
 	listen_hide(l);
 	/*
 	 * A client in the accept queue may have sent descriptors, which must not be dropped

@@ -43,6 +43,9 @@
 #define SAVE_EVERY_MIN_MS UINT64_C(1000)
 #define SAVE_EVERY_MAX_MS (UINT64_C(365) * 24 * 3600 * 1000)
 
+/* By which a socket unit passes the socket. */
+#define SOCKET_NAME "farkv-socket"
+
 /* Everything that serve() opens. */
 struct serving {
 	struct server_config *cfg;
@@ -57,6 +60,7 @@ struct serving {
 	char uri[SOCKET_URI_MAX]; /* of the socket; empty without one */
 	struct listen_socket socket;
 	bool socket_open;
+	int passed; /* the socket that systemd passed; -1: none */
 	struct http_listen metrics;
 	bool metrics_open;
 	struct region_file file;
@@ -305,15 +309,33 @@ static int choose(struct serving *s)
 
 	if (transport_choose(&w, &s->address, &s->plan))
 		return EXIT_USAGE;
+	if (s->passed >= 0 && !s->plan.socket) {
+		err_set(FARKV_EINVAL, "transport: by RDMA alone there is no use for the socket that "
+				      "was passed; stop the socket unit");
+		return EXIT_USAGE;
+	}
 	if (s->cfg->listen && !s->plan.rdma)
 		log_warn("listen: %s is not used: %s", s->cfg->listen, s->plan.why);
 	return 0;
+}
+
+static int adopt_socket(struct serving *s)
+{
+	int err = listen_adopt(s->passed, s->cfg->socket, &s->socket);
+
+	if (err)
+		return err == FARKV_EINVAL ? EXIT_USAGE : EXIT_RUN;
+	s->socket_open = true;
+	strcpy(s->path, s->socket.path);
+	return socket_uri(s->path, s->uri) ? EXIT_USAGE : 0;
 }
 
 static int open_socket(struct serving *s)
 {
 	const struct server_config *cfg = s->cfg;
 
+	if (s->passed >= 0)
+		return adopt_socket(s);
 	if (cfg->socket)
 		strcpy(s->path, cfg->socket);
 	else if (sockpath_server_default(s->path, sizeof(s->path)))
@@ -674,13 +696,10 @@ static void signals_hold(bool hold)
 }
 
 /* CONTROL_AGAIN: begin again, with an empty region. */
-static int serve_once(struct server_config *cfg, serve_reread *reread, bool again)
+static int serve_once(struct serving s)
 {
-	struct serving s = {.cfg = cfg, .reread = reread, .again = again};
 	int code;
 
-	log_never_wait();
-	set_log(cfg);
 	signals_hold(true);
 	code = open_all(&s);
 	signals_hold(code != 0);
@@ -713,9 +732,17 @@ static int serve_once(struct server_config *cfg, serve_reread *reread, bool agai
 
 int serve(struct server_config *cfg, serve_reread *reread)
 {
-	int code = serve_once(cfg, reread, false);
+	struct serving s = {.cfg = cfg, .reread = reread, .passed = fdstore_take(SOCKET_NAME)};
+	int code;
 
-	while (code == CONTROL_AGAIN)
-		code = serve_once(cfg, reread, true);
+	log_never_wait();
+	set_log(cfg);
+	if (s.passed >= 0 && fdstore_take(SOCKET_NAME) >= 0) {
+		log_error("several sockets were passed; the socket unit needs a single Listen line");
+		return EXIT_USAGE;
+	}
+	fdstore_close_strangers();
+	while ((code = serve_once(s)) == CONTROL_AGAIN)
+		s.again = true;
 	return code;
 }

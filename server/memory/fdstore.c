@@ -16,6 +16,7 @@
 #include "notify.h"
 
 #define FIRST_FD 3 /* of sd_listen_fds(3) */
+#define PREFIX "farkv-"
 
 /* What has come from the store: names, with NULL for those that were taken. */
 static char **names;
@@ -62,6 +63,21 @@ int fdstore_take(const char *name)
 			return FIRST_FD + i;
 		}
 	return -1;
+}
+
+void fdstore_close_strangers(void)
+{
+	if (n_names < 0)
+		receive();
+	for (int i = 0; i < n_names; i++) {
+		if (!names[i] || strncmp(names[i], PREFIX, strlen(PREFIX)) == 0)
+			continue;
+		log_warn("the descriptor '%s' that was passed is not used; a socket unit needs "
+			 "FileDescriptorName=" PREFIX "socket", names[i]);
+		close(FIRST_FD + i);
+		free(names[i]);
+		names[i] = NULL;
+	}
 }
 
 void fdstore_drop_rest(void)

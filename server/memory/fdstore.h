@@ -2,7 +2,8 @@
 /**
  * fdstore.h - systemd's file-descriptor store: descriptors that a service has sent to systemd come
  * back to its next process (sd_notify(3), FDSTORE=1; sd_listen_fds(3)). systemd drops them when the
- * service is stopped for good.
+ * service is stopped for good. The socket of a socket unit comes in the same list. All have names
+ * that begin with "farkv-".
  *
  * One store for the process, used by the control thread alone.
  */
@@ -20,6 +21,8 @@ uint64_t fdstore_room(void);
 
 /** The descriptor that an earlier process put there as `name`; it is then the caller's. -1: none. */
 int fdstore_take(const char *name);
+/** Close those of other names; the log warns of each. */
+void fdstore_close_strangers(void);
 /** Forget those that were not taken, and remove them from the store. */
 void fdstore_drop_rest(void);
 

@@ -94,7 +94,8 @@ if grep -nE '^\| `?--' "$srcdir/doc/"*.md; then
 	fail "options are listed outside of the pages"
 fi
 if grep -q '^socket-mode *= *0660' "$srcdir/contrib/kvserver.conf"; then
-	grep -q '^Group=' "$srcdir/contrib/kvserver.service" ||
+	grep -q '^Group=' "$srcdir/contrib/kvserver.service" &&
+		grep -q '^SocketGroup=' "$srcdir/contrib/kvserver.socket" ||
 		fail "contrib/: the socket is for a group that nobody can be in"
 fi
 "$KVSERVER" --config "$srcdir/contrib/kvserver.conf" --check-config >/dev/null ||

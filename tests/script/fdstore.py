@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""kvserver's store in systemd's file-descriptor store, with a systemd that this script plays.
+"""kvserver's store in systemd's file-descriptor store, and a socket that systemd passes. This script
+plays systemd.
 
 fdstore.py KVSERVER KVCLI FOLDER
 """
 import array
 import os
+import select
 import signal
 import socket
 import subprocess
@@ -32,6 +34,7 @@ class Systemd:
 
     def __init__(self, room):
         self.room = room
+        self.passed = []  # (name, descriptor) of sockets
         self.store = []  # (name, descriptor), in the order in which they came
         self.path = FOLDER + "/notify"
         self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
@@ -68,10 +71,11 @@ class Systemd:
         while self.names() != names:
             check(os.waitpid(self.pid, os.WNOHANG)[0] == 0, "the server has ended")
 
-    def start(self, *options):
+    def spawn(self, options):
+        """Returns the descriptor at which the service will say that it is ready."""
         self.take()
-        fds = [fd for _, fd in self.store]
-        names = ":".join(name for name, _ in self.store)
+        fds = [fd for _, fd in self.passed + self.store]
+        names = ":".join(name for name, _ in self.passed + self.store)
         ready, told = os.pipe()
 
         def arrange():
@@ -84,7 +88,7 @@ class Systemd:
             if fds:
                 os.environ.update(LISTEN_PID=str(os.getpid()), LISTEN_FDS=str(len(fds)),
                                   LISTEN_FDNAMES=names)
-            os.execv(KVSERVER, [KVSERVER, "-s", SOCK, "-m", "32m", "--max-sessions", "20",
+            os.execv(KVSERVER, [KVSERVER, "-m", "32m", "--max-sessions", "20",
                                 "--ready-fd", "100", *options])
 
         log = open(FOLDER + "/log", "a")
@@ -94,11 +98,26 @@ class Systemd:
             os.dup2(log.fileno(), 2)
             arrange()
         os.close(told)
-        text = os.read(ready, 6)
-        os.close(ready)
         global server
         server = self.pid = pid
+        return ready
+
+    def start(self, *options):
+        ready = self.spawn(options if self.passed else ["-s", SOCK, *options])
+        text = os.read(ready, 6)
+        os.close(ready)
         check(text == b"READY\n", "the server did not start")
+
+    def refused(self, line, *options):
+        """The service does not start, and says so in one line."""
+        before = len(log())
+        os.close(self.spawn(options))
+        _, status = os.waitpid(self.pid, 0)
+        global server
+        server = 0
+        said = log()[before:]
+        check(os.waitstatus_to_exitcode(status) == 64, f"status {status}")
+        check(line in said and said.count("\n") == 1, f"no '{line}' in: {said}")
 
     def end(self, sig):
         os.kill(self.pid, sig)
@@ -133,9 +152,12 @@ class Client:
         self.p = subprocess.Popen([KVCLI, "-s", SOCK], stdin=subprocess.PIPE,
                                   stdout=subprocess.PIPE, text=True, bufsize=1)
 
-    def say(self, line):
+    def ask(self, line):
         self.p.stdin.write(line + "\n")
         self.p.stdin.flush()
+
+    def say(self, line):
+        self.ask(line)
         return self.p.stdout.readline().strip()
 
     def close(self):
@@ -146,8 +168,98 @@ class Client:
 AREAS = ["farkv-data", "farkv-meta"]
 
 
+def listener(path, kind=socket.SOCK_SEQPACKET):
+    s = socket.socket(socket.AF_UNIX, kind)
+    s.bind(path)
+    s.listen()
+    return s
+
+
+def await_queue(sock):
+    """Until a client has connected."""
+    select.select([sock], [], [])
+
+
+def passed_socket(systemd):
+    sock = listener(SOCK)
+    inode = os.stat(SOCK).st_ino
+    systemd.passed = [("farkv-socket", sock.fileno())]
+
+    # The first client waits for the first server.
+    first = Client()
+    first.ask("put a 1")
+    await_queue(sock)
+    systemd.start("--socket-mode", "0666")
+    check(first.say("get a") == "1", "the first client")
+    check(f"serving 32.0 MiB at shm://{SOCK} " in log(), "the address is the passed socket's")
+    check(os.stat(SOCK).st_mode & 0o777 != 0o666, "the mode is systemd's")
+    check(not os.path.exists(SOCK + ".lock"), "no lock file")
+
+    # Another server of the same path finds it in use.
+    passed, systemd.passed = systemd.passed, []
+    pid = systemd.pid
+    p = subprocess.run([KVSERVER, "-m", "8m", "-s", SOCK], capture_output=True, text=True)
+    check(p.returncode == 1 and "another program listens at" in p.stderr, p.stderr)
+    systemd.passed = passed
+
+    # Between two servers a connected client goes on, for as long as it takes.
+    for sig in signal.SIGKILL, signal.SIGTERM:
+        check(systemd.pid == pid, "one server")
+        systemd.end(sig)
+        await_queue(sock)  # the client looks for a server
+        for _ in range(100):
+            check(first.say("get a") == "1", f"a client of the server before, signal {sig}")
+        # A new one waits.
+        new = Client()
+        new.ask("get a")
+        systemd.start("-s", SOCK)
+        check(new.p.stdout.readline() == "1\n", "a client that came without a server")
+        check(new.close() == 0, "its end")
+        first.ask("put a 1")
+        check(first.say("get a") == "1", "the old client goes on")
+        pid = systemd.pid
+    check(first.close() == 0, "the first client's end")
+
+    check(systemd.stop() == 0, "stop")
+    check(os.stat(SOCK).st_ino == inode, "the socket stays")
+    check(sock.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN) == 1, "and listens")
+
+    # Mistakes.
+    wrong = "no listening Unix socket with a path; the unit needs ListenSequentialPacket=PATH"
+    stream = listener(FOLDER + "/stream", socket.SOCK_STREAM)
+    nameless = listener("\0farkv-test-" + FOLDER)
+    deaf = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    deaf.bind(FOLDER + "/deaf")
+    tcp = socket.create_server(("127.0.0.1", 0))
+    with open(FOLDER + "/log") as file:
+        for fd in stream, nameless, deaf, tcp, file:
+            systemd.passed = [("farkv-socket", fd.fileno())]
+            systemd.refused(wrong)
+    for s in stream, nameless, deaf, tcp:
+        s.close()
+    systemd.passed = [("farkv-socket", sock.fileno())]
+    other = FOLDER + "/other"
+    systemd.refused(f"socket: {other}, but the socket that was passed is {SOCK}; leave out --socket",
+                    "-s", other)
+    check(not os.path.exists(other), "no other socket was made")
+    systemd.passed *= 2
+    systemd.refused("several sockets were passed; the socket unit needs a single Listen line")
+    # Of another name: it is closed, and the server makes its own.
+    systemd.passed = [("kvserver.socket", sock.fileno())]
+    systemd.start("-s", other)
+    check("descriptor 'kvserver.socket' that was passed is not used" in log(), "another name")
+    fds = [os.readlink(f"/proc/{systemd.pid}/fd/{n}") for n in os.listdir(f"/proc/{systemd.pid}/fd")]
+    check(f"socket:[{os.fstat(sock.fileno()).st_ino}]" not in fds, "it is closed")
+    systemd.stop()
+    check(not os.path.exists(other), "its own socket is gone")
+    systemd.passed = []
+    sock.close()
+    os.unlink(SOCK)
+
+
 def main():
     systemd = Systemd(4096)
+    passed_socket(systemd)
     systemd.start()
     check(systemd.names() == AREAS, f"after the start the store has {systemd.names()}")
     kvcli("put", "a", "1")

@@ -1,6 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# kvserver's store in systemd's file-descriptor store: fdstore.py plays systemd.
+# kvserver's store in systemd's file-descriptor store, and the socket of a socket unit: fdstore.py
+# plays systemd.
 # shellcheck source=tests/script/lib.sh disable=SC2154
 . "$srcdir/tests/script/lib.sh"
 needs python3
