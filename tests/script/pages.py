@@ -15,7 +15,7 @@ import sys
 SRC, BUILD = sys.argv[1:3]
 # Pages of others that ours refer to.
 FOREIGN = set("""chdir(2) exec(2) fork(2) madvise(2) mremap(2) munmap(2) poll(2)
-    closefrom(3) jemalloc(3) malloc(3) pthread_cancel(3) epoll(7) rdma(8)
+    closefrom(3) jemalloc(3) malloc(3) pthread_cancel(3) sd_listen_fds(3) epoll(7) rdma(8)
     cdbmake(1) gnuplot(1) head(1) memcached(1) redis-cli(1) perf(1)""".split())
 NO_CONSTANTS = {"FARKV_H", "FARKV_MUST_CHECK"}
 failures = 0
