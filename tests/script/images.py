@@ -88,16 +88,17 @@ def check_libraries(packages, release):
         if f"VERSION_CODENAME={release}\n" not in f.read():
             print(f"SKIP: the libraries' packages: this host is no Debian {release}")
             return
-    for program in KVSERVER, KVCLI:
-        for path in re.findall(r"=> (/\S+)", output("ldd", program)):
-            if "libfarkv" in path:
-                continue
-            owner = output("dpkg", "-S", os.path.realpath(path)) or \
-                output("dpkg", "-S", os.path.realpath(path).removeprefix("/usr"))
-            owner = owner.split(":")[0]
-            # What the libraries need comes with them.
-            direct = os.path.basename(path) in output("objdump", "-p", program)
-            check(not direct or owner in packages + ["libc6", ""], f"the image lacks {owner}, of {path}")
+    # What the libraries need comes with them.
+    direct = {name for program in (KVSERVER, KVCLI)
+              for name in re.findall(r"NEEDED +(\S+)", output("objdump", "-p", program))}
+    paths = {os.path.realpath(path) for program in (KVSERVER, KVCLI)
+             for name, path in re.findall(r"(\S+) => (/\S+)", output("ldd", program))
+             if name in direct and "libfarkv" not in name}
+    # Of a file below /usr dpkg may know the name that it had outside.
+    names = paths | {path.removeprefix("/usr") for path in paths}
+    owners = {line.split(":")[0] for line in output("dpkg", "-S", *sorted(names)).splitlines()}
+    lacking = owners - set(packages) - {"libc6"}
+    check(len(owners) > 1 and not lacking, f"the image lacks {lacking} of {owners}")
 
 
 def check_containerfile():
