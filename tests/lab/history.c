@@ -14,7 +14,7 @@
 #define FIELDS 9u
 
 static const char *const kinds[] = {"get", "put", "add", "replace", "cas",
-				    "delete", "exists", "expire", "gone"};
+				    "delete", "exists", "late", "expire", "gone"};
 static const char *const results[] = {"ok", "notfound", "exists", "changed",
 				      "unknown", "failed"};
 
@@ -138,7 +138,7 @@ static bool result_fits(const struct history_op *op)
 	switch (op->result) {
 	case HISTORY_NOTFOUND:
 		return op->kind != HISTORY_PUT && op->kind != HISTORY_ADD &&
-		       op->kind < HISTORY_EXPIRE;
+		       op->kind != HISTORY_LATE && op->kind < HISTORY_EXPIRE;
 	case HISTORY_EXISTS:
 		return op->kind == HISTORY_ADD;
 	case HISTORY_CHANGED:
@@ -191,7 +191,7 @@ static const char *parse_op(char *line, struct history_op *op)
 	op->key = (uint32_t)key;
 	if (!parse_name(field[2], kinds, KINDS, &op->kind))
 		return "KIND is none of get, put, add, replace, cas, delete, exists, "
-		       "expire, gone";
+		       "late, expire, gone";
 	if (!parse_number(field[3], UINT64_MAX - 1, &op->invoked))
 		return "INVOKED is not a number of nanoseconds";
 	op->responded = HISTORY_OPEN;
@@ -372,8 +372,8 @@ static bool decides(const struct history_op *op)
 /*
  * farkv.h: a replace, cas or delete is done even if the value that it found expires before it writes,
  * so that another client may have missed that value before. Such a one, with a miss in its time
- * and after the beginning of an end in its time, becomes one that needs no value: a put, or a
- * delete that may have been.
+ * and after the beginning of an end in its time, becomes one that needs no value: a put, or a late
+ * delete.
  */
 static void let_be_late(struct history_op *op, const struct spans *misses, const struct spans *ends)
 {
@@ -382,10 +382,8 @@ static void let_be_late(struct history_op *op, const struct spans *misses, const
 
 	if (!missed || missed < op->invoked || !ended || ended < op->invoked)
 		return;
-	if (op->kind == HISTORY_DELETE)
-		op->result = HISTORY_UNKNOWN;
-	else
-		op->kind = HISTORY_PUT;
+	op->kind = op->kind == HISTORY_DELETE ? HISTORY_LATE : HISTORY_PUT;
+	op->expected = HISTORY_ABSENT;
 }
 
 static void let_all_be_late(struct history *h)

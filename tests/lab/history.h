@@ -24,6 +24,7 @@ enum history_kind {
 	HISTORY_CAS,
 	HISTORY_DELETE,
 	HISTORY_ASK,    /* exists: a get that tells no value */
+	HISTORY_LATE,   /* a delete that happened or not, but not after its response */
 	HISTORY_EXPIRE, /* the value `expected` ends at one moment in that time, or is replaced */
 	HISTORY_GONE    /* at that time the key does not have the value `expected` */
 };
@@ -32,7 +33,7 @@ enum history_kind {
 static inline bool history_kind_writes(unsigned kind)
 {
 	return kind != HISTORY_GET && kind != HISTORY_ASK && kind < HISTORY_EXPIRE &&
-	       kind != HISTORY_DELETE;
+	       kind != HISTORY_DELETE && kind != HISTORY_LATE;
 }
 
 enum history_result {
@@ -86,7 +87,7 @@ void history_free(struct history *h);
  * time to live at some moment of the write, and it is absent from then on. CLOCK's course is
  * known from the operations themselves. `early_ms`, `late_ms`: by how much the writer's idea of
  * CLOCK may be wrong. A replace, cas or delete that may have found a value before it ended, while
- * another client missed that, becomes one that needs no value (farkv.h allows that).
+ * another client missed that, becomes a put or a late delete (farkv.h allows that).
  */
 void history_expire(struct history *h, uint32_t client, uint32_t early_ms, uint32_t late_ms);
 

@@ -73,7 +73,7 @@ static enum search_needs needs_of(const struct history_op *op)
 		return ok ? NEEDS_VALUE : NEEDS_WONDER;
 	case HISTORY_GONE:
 		return ok ? NEEDS_GONE : NEEDS_WONDER;
-	default: /* replace, delete, exists */
+	default: /* replace, delete, late, exists */
 		if (ok)
 			return NEEDS_PRESENT;
 	}
@@ -84,7 +84,8 @@ bool search_reduce(const struct history_op *op, uint32_t from,
 		   struct search_op *out)
 {
 	bool unknown = op->result == HISTORY_UNKNOWN;
-	bool get = op->kind == HISTORY_GET, ends = op->kind == HISTORY_EXPIRE;
+	bool get = op->kind == HISTORY_GET;
+	bool may = op->kind == HISTORY_EXPIRE || op->kind == HISTORY_LATE;
 	bool reads = get || op->kind == HISTORY_ASK || op->kind == HISTORY_GONE;
 
 	if (op->result == HISTORY_FAILED || (unknown && reads))
@@ -96,11 +97,11 @@ bool search_reduce(const struct history_op *op, uint32_t from,
 			     : op->responded < HISTORY_OPEN
 				     ? op->responded : HISTORY_OPEN - 1,
 		.value = get ? op->value : op->expected,
-		.leaves = op->kind == HISTORY_DELETE || ends ? HISTORY_ABSENT : op->value,
+		.leaves = op->kind == HISTORY_DELETE || may ? HISTORY_ABSENT : op->value,
 		.from = from,
 		.needs = (uint8_t)needs_of(op),
 		.writes = !reads && (unknown || op->result == HISTORY_OK),
-		.may = ends && !unknown,
+		.may = may && !unknown,
 	};
 	return true;
 }

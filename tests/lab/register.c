@@ -45,16 +45,23 @@ uint8_t register_do(uint64_t *state, struct history_op *op)
 		if (!*state)
 			return HISTORY_NOTFOUND;
 	}
-	*state = op->kind == HISTORY_DELETE ? HISTORY_ABSENT : op->value;
+	*state = op->kind == HISTORY_DELETE || op->kind == HISTORY_LATE ? HISTORY_ABSENT : op->value;
 	return HISTORY_OK;
 }
 
 /* ---- all orders ------------------------------------------------------------ */
 
+/* It happens or not, but not after its response. */
+static bool ends_anyhow(const struct history_op *op)
+{
+	return op->result != HISTORY_UNKNOWN &&
+	       (op->kind == HISTORY_EXPIRE || op->kind == HISTORY_LATE);
+}
+
 /* It need not happen. */
 static bool is_optional(const struct history_op *op)
 {
-	return op->result == HISTORY_UNKNOWN || op->kind == HISTORY_EXPIRE;
+	return op->result == HISTORY_UNKNOWN || ends_anyhow(op);
 }
 
 static bool comes_too_late(const struct history *h, unsigned left, size_t i)
@@ -66,14 +73,13 @@ static bool comes_too_late(const struct history *h, unsigned left, size_t i)
 	return false;
 }
 
-/* Values whose time of ending has passed at the i-th operation. */
+/* What cannot happen any more at the i-th operation. */
 static unsigned overdue(const struct history *h, size_t i)
 {
 	unsigned set = 0;
 
 	for (size_t j = 0; j < h->n; j++)
-		if (h->op[j].kind == HISTORY_EXPIRE && h->op[j].result != HISTORY_UNKNOWN &&
-		    h->op[j].responded < h->op[i].invoked)
+		if (ends_anyhow(&h->op[j]) && h->op[j].responded < h->op[i].invoked)
 			set |= 1u << j;
 	return set;
 }

@@ -433,6 +433,71 @@ START_TEST(value_that_ends_within_a_replace_may_be_missed_meanwhile)
 }
 END_TEST
 
+/* Key 7: the value 2, which ends between 401 and 600, is missed, deleted, and `op` follows. */
+static enum linear_verdict after_late_delete(const struct history_op *op)
+{
+	struct history h = course();
+	struct linear_report r;
+
+	h.op[1].key = 7;
+	history_add(&h, &(struct history_op){.client = 1, .key = 7, .kind = HISTORY_DELETE,
+					     .invoked = 350, .responded = 580});
+	history_add(&h, &(struct history_op){.client = 2, .key = 7, .kind = HISTORY_GET,
+					     .result = HISTORY_NOTFOUND,
+					     .invoked = 560, .responded = 570});
+	history_add(&h, &(struct history_op){.client = 2, .key = 7, .kind = HISTORY_PUT,
+					     .invoked = 610, .responded = 620, .value = 200});
+	history_add(&h, op);
+	history_expire(&h, 5, 0, 0);
+	linear_check(&h, 0, &r);
+	history_free(&r.witness);
+	history_free(&h);
+	return r.verdict;
+}
+
+START_TEST(late_delete_does_not_happen_after_its_response)
+{
+	struct history_op get = {.client = 2, .key = 7, .kind = HISTORY_GET, .value = 200,
+				 .invoked = 630, .responded = 640};
+
+	ck_assert_int_eq(after_late_delete(&get), LINEAR_YES);
+	get.result = HISTORY_NOTFOUND;
+	get.value = 0;
+	ck_assert_int_eq(after_late_delete(&get), LINEAR_NO);
+}
+END_TEST
+
+/* What history_expire() makes of a history can be written and read. */
+START_TEST(history_with_expiries_survives_a_file)
+{
+	struct history h = course(), back = {0};
+	FILE *f = tmpfile();
+
+	ck_assert_ptr_nonnull(f);
+	h.op[1].key = 7;
+	for (uint8_t kind = HISTORY_REPLACE; kind <= HISTORY_DELETE; kind++)
+		history_add(&h, &(struct history_op){
+			.client = 1, .key = 7, .kind = kind, .invoked = 350, .responded = 580,
+			.expected = kind == HISTORY_CAS ? 2 : 0,
+			.value = kind == HISTORY_DELETE ? 0 : 100u + kind});
+	history_add(&h, &(struct history_op){.client = 2, .key = 7, .kind = HISTORY_GET,
+					     .result = HISTORY_NOTFOUND,
+					     .invoked = 560, .responded = 570});
+	history_expire(&h, 5, 0, 0);
+	ck_assert_int_eq(history_write(&h, f), 0);
+	rewind(f);
+	ck_assert_int_eq(history_read(&back, f, "back"), 0);
+	ck_assert_uint_eq(back.n, h.n);
+	for (size_t i = 0; i < h.n; i++)
+		ck_assert(back.op[i].kind == h.op[i].kind && back.op[i].result == h.op[i].result &&
+			  back.op[i].value == h.op[i].value &&
+			  back.op[i].expected == h.op[i].expected);
+	fclose(f);
+	history_free(&back);
+	history_free(&h);
+}
+END_TEST
+
 /* More at once than a word has bits. */
 START_TEST(many_concurrent_writes_are_judged_in_time)
 {
@@ -667,6 +732,8 @@ static Suite *suite(void)
 	tcase_add_test(t, values_end_when_CLOCK_reaches_their_time);
 	tcase_add_test(t, value_of_unknown_outcome_may_end_or_not);
 	tcase_add_test(t, value_that_ends_within_a_replace_may_be_missed_meanwhile);
+	tcase_add_test(t, late_delete_does_not_happen_after_its_response);
+	tcase_add_test(t, history_with_expiries_survives_a_file);
 	tcase_add_test(t, many_concurrent_writes_are_judged_in_time);
 	tcase_add_test(t, many_concurrent_reads_are_judged_in_time);
 	tcase_add_test(t, history_beyond_the_limit_is_undecided);

@@ -101,7 +101,7 @@ static void scribble(struct history *h, uint64_t *x)
 
 	for (size_t i = 0; i < n; i++) {
 		uint64_t r = register_random(x);
-		struct history_op op = {.kind = (r >> 56) % 9,
+		struct history_op op = {.kind = (r >> 56) % (HISTORY_GONE + 1),
 					.client = (uint32_t)i,
 					.invoked = (r >> 8) % 16};
 		uint8_t may[4] = {HISTORY_OK, HISTORY_OK, HISTORY_NOTFOUND,
@@ -116,7 +116,7 @@ static void scribble(struct history *h, uint64_t *x)
 			may[2] = HISTORY_EXISTS;
 		if (op.kind == HISTORY_CAS)
 			may[3] = HISTORY_CHANGED;
-		if (op.kind == HISTORY_PUT)
+		if (op.kind == HISTORY_PUT || op.kind == HISTORY_LATE)
 			may[2] = HISTORY_OK;
 		op.result = may[(r >> 24) % 4];
 		if (unknown && (r >> 32) % 3 == 0)
