@@ -23,8 +23,10 @@ start_server s -m 64m
 expect 0 kvbench load farkv -P "$srcdir/bench/workloads/workloada" -p recordcount=2000
 expect 0 kvbench run farkv -P "$srcdir/bench/workloads/workloada" -p recordcount=2000 -p operationcount=200000 \
 	-p timeline.interval=50 --html "$dir/run.html"
-expect 0 kvbench run farkv,null -P "$srcdir/bench/workloads/workloada" -p recordcount=2000 -p operationcount=50000 \
-	-target 100000 -p rounds=2 --html "$dir/both.html"
+# Without a target, at which the curves of both would be one.
+expect 0 kvbench run farkv,null -P "$srcdir/bench/workloads/workloada" -p recordcount=2000 \
+	-p operationcount=1000000000 -p maxexecutiontime=1 -p timeline.interval=100 -p rounds=2 \
+	--html "$dir/both.html"
 stop_server
 
 browse run.html --screenshot="$dir/light.png"
