@@ -33,10 +33,13 @@
 
 static uint32_t next_session;
 static struct farkv *kv;
+static pthread_t user; /* the handle's thread */
 
+/* A thread that connects may outlast the handle, and has a connection of its own. */
 static pthread_mutex_t *lock_of_client(void)
 {
-	return kv && kv->conn.inv ? &kv->conn.inv->lock : NULL;
+	return pthread_equal(pthread_self(), user) && kv && kv->conn.inv ? &kv->conn.inv->lock :
+									    NULL;
 }
 
 /* ---- in place of connect.c and mapping.c --------------------------------------- */
@@ -373,11 +376,10 @@ static nlink_t threads(void)
 	return st.st_nlink;
 }
 
-/* A thread that connects may outlast its handle: it, too, reads the input. */
-static void close_store(nlink_t threads_before)
+/* A thread that connects also reads the input. */
+static void await_threads(nlink_t before)
 {
-	farkv_close(kv);
-	while (threads() > threads_before)
+	while (threads() > before)
 		sched_yield();
 }
 
@@ -388,6 +390,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	int err;
 
 	kv = NULL;
+	user = pthread_self();
 	hostile_begin(data, size);
 	hostile_lock = lock_of_client;
 	next_session = 0;
@@ -402,10 +405,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	err = farkv_open("/nowhere", &o, &kv);
 	if (err) {
 		FUZZ_CHECK(!kv && fuzz_detail_ok());
+		await_threads(threads_before);
 		return 0;
 	}
 	for (int i = 0; i < COMMANDS_MAX && fuzz_left(&hostile_in); i++)
 		act();
-	close_store(threads_before);
+	farkv_close(kv);
+	await_threads(threads_before);
 	return 0;
 }
