@@ -6,7 +6,6 @@
 #include <assert.h>
 #include <errno.h>
 #include <poll.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,6 +15,7 @@
 #include <unistd.h>
 
 #include "common/base/clock.h"
+#include "common/base/proc.h"
 #include "common/base/util.h"
 #include "common/rdma/verbs.h"
 
@@ -50,10 +50,12 @@ static pid_t peer_pid(int fd)
 	return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &len) ? 0 : cred.pid;
 }
 
-/* systemd keeps the socket of a server that has ended for the next one. */
-static bool has_ended(pid_t pid)
+static enum channel_next found(pid_t listener, pid_t before)
 {
-	return pid > 0 && kill(pid, 0) && errno == ESRCH;
+	/* systemd keeps the socket of a server that has ended for the next one. */
+	if (proc_has_ended(listener))
+		return CHANNEL_NO_SERVER;
+	return proc_has_ended(before) ? CHANNEL_OTHER_PROCESS : CHANNEL_SAME_PROCESS;
 }
 
 enum channel_next channel_look(const struct channel *ch)
@@ -68,9 +70,7 @@ enum channel_next channel_look(const struct channel *ch)
 	memcpy(sa.sun_path, ch->next_server, sizeof(ch->next_server));
 	/* EAGAIN: many clients are just connecting. */
 	if (connect(fd, (struct sockaddr *)&sa, sizeof(sa)) == 0)
-		next = has_ended(peer_pid(fd))			? CHANNEL_NO_SERVER :
-		       peer_pid(fd) == peer_pid(ch->fd) ? CHANNEL_SAME_PROCESS :
-							  CHANNEL_OTHER_PROCESS;
+		next = found(peer_pid(fd), peer_pid(ch->fd));
 	else if (errno == EAGAIN)
 		next = CHANNEL_SAME_PROCESS;
 	close(fd);

@@ -3,6 +3,7 @@
 
 #include "proc.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <poll.h>
 #include <stdio.h>
@@ -43,6 +44,19 @@ bool proc_await_end(pid_t pid, uint64_t start_time, int timeout_ms)
 		return true;
 	/* The number may have passed to another process before the descriptor was made. */
 	over = proc_start_time(pid) != start_time || poll(&p, 1, timeout_ms) > 0;
+	close(p.fd);
+	return over;
+}
+
+bool proc_has_ended(pid_t pid)
+{
+	struct pollfd p = {.events = POLLIN};
+	bool over;
+
+	p.fd = (int)syscall(SYS_pidfd_open, pid, 0);
+	if (p.fd < 0)
+		return errno == ESRCH;
+	over = poll(&p, 1, 0) > 0;
 	close(p.fd);
 	return over;
 }

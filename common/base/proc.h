@@ -17,4 +17,7 @@ uint64_t proc_start_time(pid_t pid);
  */
 bool proc_await_end(pid_t pid, uint64_t start_time, int timeout_ms);
 
+/** True if process `pid` has ended, or there is none; false if that cannot be told. Never waits. */
+bool proc_has_ended(pid_t pid);
+
 #endif
