@@ -242,6 +242,7 @@ def passed_socket(systemd):
     systemd.refused(f"socket: {other}, but the socket that was passed is {SOCK}; leave out --socket",
                     "-s", other)
     check(not os.path.exists(other), "no other socket was made")
+    systemd.refused("stop the socket unit", "--transport", "rdma", "--no-auth")
     systemd.passed *= 2
     systemd.refused("several sockets were passed; the socket unit needs a single Listen line")
     # Of another name: it is closed, and the server makes its own.
