@@ -11,6 +11,7 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 
 KVSERVER, KVCLI, FOLDER = sys.argv[1:]
 SOCK = FOLDER + "/sock"
@@ -208,6 +209,7 @@ def passed_socket(systemd):
         systemd.end(sig)
         await_queue(sock)  # the client looks for a server
         for _ in range(100):
+            time.sleep(0.01)  # more than the looks after which it joins a server that listens
             check(first.say("get a") == "1", f"a client of the server before, signal {sig}")
         # A new one waits.
         new = Client()
