@@ -24,6 +24,8 @@
 /* A server that was asked to end waits for its clients, --drain-ms. */
 #define REPLACE_NS (660 * NS_PER_SEC)
 #define REPLACE_PAUSE_NS NS_PER_MS
+/* From a server's lock until it has written its number into the file. */
+#define SIGN_NS (2 * NS_PER_SEC)
 /* From a lock's release to the end of its process: device memory is unpinned in between. */
 #define END_MS 60000
 
@@ -104,18 +106,26 @@ static int still_runs(const struct region_file *f, uint64_t ns)
 		       (unsigned long)(ns / NS_PER_SEC));
 }
 
-static int ask_to_end(const struct region_file *f)
+static int cannot_end(const struct region_file *f)
 {
-	struct region_state st = state_of(f->fd);
-
-	if (st.pid == 0)
-		return in_use(f);
-	if (proc_start_time((pid_t)st.pid) == st.start_time && kill((pid_t)st.pid, SIGTERM) == 0)
-		return 0;
 	return err_set(FARKV_EREFUSED,
 		       "memory-file: --replace cannot end the kvserver of %s (pid %lu), which runs "
 		       "in another PID namespace or as another user: stop it there",
-		       f->path, (unsigned long)st.pid);
+		       f->path, (unsigned long)state_of(f->fd).pid);
+}
+
+/* Ask the server that has the file to end, unless `asked` is it. False: its process is not here. */
+static bool ask_to_end(const struct region_file *f, struct region_state *asked)
+{
+	struct region_state st = state_of(f->fd);
+
+	if (st.pid == asked->pid && st.start_time == asked->start_time)
+		return true;
+	if (st.pid == 0 || proc_start_time((pid_t)st.pid) != st.start_time ||
+	    kill((pid_t)st.pid, SIGTERM))
+		return false;
+	*asked = st;
+	return true;
 }
 
 /* The server blocks signals until it serves. */
@@ -129,12 +139,12 @@ static bool is_told_to_end(void)
 
 static int lock_replacing(const struct region_file *f)
 {
-	uint64_t until = clock_now_ns() + REPLACE_NS;
-	int err = ask_to_end(f);
+	uint64_t now = clock_now_ns(), until = now + REPLACE_NS, signed_until = now + SIGN_NS;
+	struct region_state asked = {0};
 
-	if (err)
-		return err;
-	while (flock(f->fd, LOCK_EX | LOCK_NB)) {
+	if (state_of(f->fd).pid == 0)
+		return in_use(f);
+	for (; flock(f->fd, LOCK_EX | LOCK_NB); now = clock_now_ns()) {
 		if (errno != EWOULDBLOCK)
 			return failed("lock", f->path);
 		if (is_told_to_end())
@@ -142,7 +152,12 @@ static int lock_replacing(const struct region_file *f)
 				       "memory-file: ended by a signal; the kvserver of %s (pid %lu) was "
 				       "asked to end",
 				       f->path, (unsigned long)state_of(f->fd).pid);
-		if (clock_now_ns() >= until)
+		/* Each one in turn: another --replace may have been faster. */
+		if (ask_to_end(f, &asked))
+			signed_until = now + SIGN_NS;
+		else if (now >= signed_until)
+			return cannot_end(f);
+		if (now >= until)
 			return still_runs(f, REPLACE_NS);
 		clock_sleep_ns(REPLACE_PAUSE_NS);
 	}

@@ -31,7 +31,8 @@ struct region_file {
 /**
  * Open and lock the meta area at `path`, or an empty one at PATH.new if there is none. With
  * `replace` ask a server that has it to end (SIGTERM), and wait, unless a blocked SIGINT or SIGTERM
- * is pending. Then wait for the end of that process (I6). Nothing is changed. 0, FARKV_EREFUSED (in
+ * is pending; a server that takes it over meanwhile is asked as well, so of several with `replace`
+ * one is left. Then wait for the end of that process (I6). Nothing is changed. 0, FARKV_EREFUSED (in
  * use), FARKV_EABORTED (a signal), FARKV_EFORMAT (not a farkv region, or of another version),
  * FARKV_EINVAL (the path), FARKV_EPERM (another user's file), FARKV_ESYS, each with a detail.
  */

@@ -164,6 +164,27 @@ wait "$waits"
 says "ended by a signal; the kvserver of $file .pid $server. was asked to end"
 kill -CONT "$server"
 wait "$server" || fail "SIGTERM by --replace: exit status"
+# Of several that take over at once one is left.
+rm "$dir/memo.ready"
+start_server memo --memory-file "$file"
+first=$server
+kill -STOP "$first"
+"$KVSERVER" -q -s "$dir/memo" --memory-file "$file" --replace >>"$dir/memo.log" 2>&1 &
+second=$!
+"$KVSERVER" -q -s "$dir/memo" --memory-file "$file" --replace >>"$dir/memo.log" 2>&1 &
+third=$!
+servers="$servers $second $third"
+kill -CONT "$first"
+wait "$first" || fail "a server that two replace: exit status"
+until ! kill -0 "$second" || ! kill -0 "$third"; do sleep 0.02; done 2>/dev/null
+if kill -0 "$second" 2>/dev/null; then
+	server=$second second=$third
+else
+	server=$third
+fi
+wait "$second" || fail "the first one of two that replace: exit status"
+expect 0 kvcli -s "$dir/memo" get key && prints 'value\n'
+stop_server
 # The next server keeps the mode, whatever it is told.
 rm "$dir/memo.ready"
 start_server memo --memory-file "$file" --when-full evict
