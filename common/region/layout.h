@@ -409,12 +409,18 @@ struct region_redo {
 	uint64_t fresh[2]; /* entries of the new ones; [1] is 0 after a compaction */
 };
 
+enum region_writers {
+	REGION_WRITERS_CPUS, /* shared-memory clients write, and readers may read by RDMA */
+	REGION_WRITERS_CARD  /* an RDMA device alone swaps slots, for clients and the server */
+};
+
 struct region_state {
 	uint32_t last_id;    /* last session number or version prefix; set before it is told */
 	uint32_t last_gen;   /* last generation of a subtable */
 	uint64_t start_time; /* of the server's process, as in the session table */
 	uint32_t pid;        /* of the latest server; 0: none yet */
-	uint32_t reserved[3]; /* 0 */
+	uint32_t writers;    /* enum region_writers; changed when no other kind is left */
+	uint32_t reserved[2]; /* 0 */
 	struct region_redo redo;
 };
 static_assert(sizeof(struct region_state) == 64, "region state: one line");

@@ -222,6 +222,7 @@ int control_new(const struct control_config *cfg, struct region *region,
 		control_free(c);
 		return err;
 	}
+	region_state(region)->writers = c->verbs ? REGION_WRITERS_CARD : REGION_WRITERS_CPUS;
 	*out = c;
 	return 0;
 }

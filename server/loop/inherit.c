@@ -27,6 +27,9 @@
 
 /* Clients look for a new server every 20 ms (client/session_state.c), if they run. */
 #define EXPECT_NS (3 * NS_PER_SEC)
+/* The previous server's saver ends with it, a moment later. */
+#define SAVER_NS NS_PER_SEC
+#define SAVER_PAUSE_NS (10 * NS_PER_MS)
 
 static int inherit_one(struct control *c, struct session_entry *e)
 {
@@ -86,6 +89,28 @@ static void remove_others(const struct control *c)
 		close(fd);
 }
 
+/*
+ * A compare-and-swap of a card and that of a CPU are not atomic to each other: the previous server's
+ * clients may write as long as they like.
+ */
+static int check_writers(struct control *c)
+{
+	uint64_t until = clock_now_ns() + SAVER_NS;
+
+	if (!c->verbs || region_state(c->region)->writers == REGION_WRITERS_CARD)
+		return 0;
+	while (!lingering_gone(&c->lingering)) {
+		if (clock_now_ns() >= until)
+			return err_set(FARKV_EREFUSED,
+				       "memory-file: %" PRIu32 " clients of this host may still write, "
+				       "one of them pid %ld, and nobody may by RDMA beside them: end "
+				       "them, or start with --transport shm",
+				       c->lingering.n, (long)lingering_first(&c->lingering)->pid);
+		clock_sleep_ns(SAVER_PAUSE_NS);
+	}
+	return 0;
+}
+
 int inherit_sessions(struct control *c)
 {
 	struct session_entry *table = region_sessions(c->region);
@@ -100,6 +125,9 @@ int inherit_sessions(struct control *c)
 		step_reached(STEP_INHERIT);
 	}
 	remove_others(c);
+	err = check_writers(c);
+	if (err)
+		return err;
 	c->inherit_until_ns = clock_now_ns() + EXPECT_NS;
 	sweep_lost(c);
 	barrier_want(c);

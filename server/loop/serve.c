@@ -487,10 +487,12 @@ static int open_control(struct serving *s)
 		.save_at_end = cfg->save && !s->file_open,
 		.verify = cfg->verify,
 	};
+	int err;
 
-	if (control_new(&cc, &s->region, &s->control) == 0)
+	err = control_new(&cc, &s->region, &s->control);
+	if (!err)
 		return 0;
-	if (!do_without_rdma(s))
+	if (err == FARKV_EREFUSED || !do_without_rdma(s)) /* of the region, not of a device */
 		return EXIT_RUN;
 	cc.rdma = NULL;
 	return control_new(&cc, &s->region, &s->control) ? EXIT_RUN : 0;

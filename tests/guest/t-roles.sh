@@ -220,6 +220,39 @@ tries() {
 	eval "$(sed -n 's/.*; try: //p' "$dir/tried.log")" >"$dir/out" 2>"$dir/err" || fail "$(cat "$dir/err")"
 	shows 'answered in'
 }
+testcase "a server with RDMA after one without: refused while a client of that one may write"
+file=/dev/shm/t-roles.$$
+serve first -m 64 --transport shm --memory-file "$file"
+mkfifo "$dir/lines"
+background holder "$KVCLI" -s "$dir/first" <"$dir/lines"
+holder=$pid
+exec 4>"$dir/lines"
+echo 'put key value' >&4
+until_true 5 kvcli -q -s "$dir/first" get key >"$dir/out"
+stop "$server" KILL
+for transport in rdma both; do
+	expect 1 "$KVSERVER" -s "$dir/first" --memory-file "$file" --transport "$transport" --no-auth &&
+		says "1 clients of this host may still write, one of them pid $holder, .*--transport shm" && prints ''
+done
+serve first --memory-file "$file" --transport shm
+stop "$server" KILL
+exec 4>&-
+wait "$holder"
+serve first --memory-file "$file" --transport both --no-auth
+expect 0 kvcli -u "$(uri_of first kv)" put key other
+stop "$server" KILL
+mkfifo "$dir/reads"
+serve first --memory-file "$file" --transport both --no-auth
+background reader "$KVCLI" -s "$dir/first" <"$dir/reads"
+exec 4>"$dir/reads"
+echo 'get key' >&4
+until_true 5 grep -q other "$dir/reader.log" || fail "a reader of the socket: $(cat "$dir/reader.log")"
+stop "$server" KILL
+serve first --memory-file "$file" --transport both --no-auth || fail "readers of the socket hold up nobody"
+exec 4>&-
+stop "$server"
+rm -rf "$file" "$file.data" "$file.sessions"
+
 testcase "an IPv6 address, as it is printed"
 if [ -n "${GUEST_ADDR6-}" ]; then
 	tries "[$GUEST_ADDR6]:0" "kv://[$GUEST_ADDR6]:"
