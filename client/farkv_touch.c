@@ -4,6 +4,9 @@
 
 #include "public.h"
 
+#include <stdlib.h>
+#include <string.h>
+
 #include "common/base/clock.h"
 #include "common/base/err.h"
 
@@ -31,8 +34,8 @@ static int rewrite(struct farkv *kv, const void *key, size_t key_len,
 	return err;
 }
 
-static int touch(struct farkv *kv, const void *key, size_t key_len, uint64_t ttl_ms,
-		 struct farkv_value *value_out)
+static int touch_key(struct farkv *kv, const void *key, size_t key_len, uint64_t ttl_ms,
+		     struct farkv_value *value_out)
 {
 	struct farkv_write_options o = {.size = sizeof(o), .ttl_ms = ttl_ms};
 	uint64_t end_ns = 0;
@@ -58,6 +61,26 @@ static int touch(struct farkv *kv, const void *key, size_t key_len, uint64_t ttl
 			return err_set(FARKV_ETIMEDOUT,
 				       "others wrote the value all the time");
 	}
+}
+
+/* These are several calls, and a key that the previous one returned lasts for one of them. */
+static int touch(struct farkv *kv, const void *key, size_t key_len, uint64_t ttl_ms,
+		 struct farkv_value *value_out)
+{
+	uint8_t small[256], *copy = small;
+	int err;
+
+	if (!key || key_len > FARKV_KEY_MAX) /* farkv_get() refuses it */
+		return touch_key(kv, key, key_len, ttl_ms, value_out);
+	if (key_len > sizeof(small))
+		copy = malloc(key_len);
+	if (!copy)
+		return err_set(FARKV_ENOMEM, "no memory for a key of %zu bytes", key_len);
+	memcpy(copy, key, key_len);
+	err = touch_key(kv, copy, key_len, ttl_ms, value_out);
+	if (copy != small)
+		free(copy);
+	return err;
 }
 
 int farkv_get_touch(struct farkv *kv, const void *key, size_t key_len, uint64_t ttl_ms,

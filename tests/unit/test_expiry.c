@@ -194,6 +194,33 @@ START_TEST(touch_writes_only_what_has_less_than_seven_eighths_left)
 }
 END_TEST
 
+#define BATCH 200
+#define LONG_KEY 60000 /* so many of a batch are more than a handle keeps */
+
+START_TEST(touch_takes_a_key_that_the_previous_call_returned)
+{
+	static struct farkv_get_item items[BATCH];
+	static char names[BATCH][16], value[LONG_KEY];
+	struct farkv_value v;
+
+	memset(value, 'k', sizeof(value));
+	OK(farkv_put(kv, value, sizeof(value), "x", 1));
+	for (int i = 0; i < BATCH; i++) {
+		items[i] = (struct farkv_get_item){.key = names[i]};
+		items[i].key_len = (size_t)snprintf(names[i], sizeof(names[i]), "name %d", i);
+		OK(farkv_put(kv, names[i], items[i].key_len, value, sizeof(value)));
+	}
+	for (int i = 0; i < BATCH; i += BATCH - 1) {
+		uint64_t ttl_ms = i ? 120000 : 60000;
+
+		OK(farkv_mget(kv, items, BATCH));
+		OK(farkv_get_touch(kv, items[i].value.data, items[i].value.len, ttl_ms, &v));
+		ck_assert_uint_eq(v.ttl_ms, ttl_ms);
+		ck_assert_uint_eq(v.len, 1);
+	}
+}
+END_TEST
+
 START_TEST(submitted_request_has_options_of_its_own)
 {
 	struct farkv_request req = dated(FARKV_REQUEST_PUT, "k", "v", 100000);
@@ -322,6 +349,7 @@ static Suite *suite(void)
 	tcase_add_test(t, options_that_are_not_valid_are_refused);
 	tcase_add_test(t, time_passes_and_the_key_is_absent_for_every_call);
 	tcase_add_test(t, touch_writes_only_what_has_less_than_seven_eighths_left);
+	tcase_add_test(t, touch_takes_a_key_that_the_previous_call_returned);
 	tcase_add_test(t, submitted_request_has_options_of_its_own);
 	tcase_add_test(t, server_is_stopped_so_nothing_expires_and_a_first_dated_value_waits);
 	tcase_add_test(t, nobody_asks_and_the_reaper_frees);
