@@ -147,8 +147,18 @@ static bool evicts(const struct serving *s)
 
 	if (cache != (s->cfg->when_full == WHEN_FULL_EVICT))
 		log_warn("when-full: the store of %s was made with %s, and keeps that",
-			 s->cfg->memory_file, cache ? "evict" : "refuse");
+			 s->file.path, cache ? "evict" : "refuse");
 	return cache;
+}
+
+/* Nor does its table of sessions grow. */
+static void warn_of_sessions(const struct serving *s)
+{
+	uint32_t room = s->region.sb.session_count;
+
+	if (room < max_sessions(s->cfg))
+		log_warn("max-sessions: the store of %s was made for fewer, and takes %" PRIu32,
+			 s->file.path, room);
 }
 
 /* ---- the stages ----------------------------------------------------------------- */
@@ -489,6 +499,7 @@ static int open_control(struct serving *s)
 	};
 	int err;
 
+	warn_of_sessions(s);
 	err = control_new(&cc, &s->region, &s->control);
 	if (!err)
 		return 0;

@@ -279,7 +279,9 @@ static bool welcome(struct session *s, bool readonly,
 	}
 	s->entry = roster_enter(c->region, s->id, s->port->remote ? 0 : s->pid);
 	if (!s->entry && c->region->outlives) {
-		session_refuse(s, MSG_REASON_FULL, "the region's session table is full");
+		session_refuse(s, MSG_REASON_FULL,
+			       "the region's session table is full: it was made with a smaller "
+			       "--max-sessions");
 		return false;
 	}
 	step_reached(STEP_ENTERED);

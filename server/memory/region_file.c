@@ -224,6 +224,14 @@ static int open_locked(struct region_file *f, const char *name, int flags, bool 
 	return err;
 }
 
+/* Its region would be made beside the link, where the caller does not want it. */
+static bool leads_nowhere(const char *name)
+{
+	struct stat st;
+
+	return lstat(name, &st) == 0 && S_ISLNK(st.st_mode) && stat(name, &st) && errno == ENOENT;
+}
+
 /* 1: try again; another server was faster. */
 static int open_either(struct region_file *f, bool replace)
 {
@@ -235,6 +243,10 @@ static int open_either(struct region_file *f, bool replace)
 		return err;
 	if (access(f->path, F_OK) == 0)
 		return 1;
+	if (leads_nowhere(f->path))
+		return err_set(FARKV_EINVAL,
+			       "memory-file: %s is a symbolic link to a file that is not there: give "
+			       "that file's own path, or remove the link", f->path);
 	err = open_locked(f, beside(f, ".new", fresh), O_CREAT, replace);
 	f->found = false;
 	if (err)

@@ -187,9 +187,11 @@ expect 0 kvcli -s "$dir/memo" get key && prints 'value\n'
 stop_server
 # The next server keeps the mode, whatever it is told.
 rm "$dir/memo.ready"
-start_server memo --memory-file "$file" --when-full evict
+start_server memo --memory-file "$file" --when-full evict --max-sessions 3000
 grep -q "when-full: the store of $file was made with refuse, and keeps that" "$dir/memo.log" ||
 	fail "no word of the mode"
+grep -q "max-sessions: the store of $file was made for fewer, and takes 2048" "$dir/memo.log" ||
+	fail "no word of the session table"
 expect 0 kvcli -s "$dir/memo" stats && shows 'evicts when it is full [(]1: yes[)] +0'
 stop_server
 echo text >"$dir/text"

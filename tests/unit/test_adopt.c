@@ -328,6 +328,21 @@ START_TEST(foreign_file_is_refused_and_left)
 }
 END_TEST
 
+START_TEST(link_to_a_file_that_is_not_there_is_refused_and_left)
+{
+	char there[140];
+	struct stat st;
+
+	ck_assert_int_eq(unlink(path), 0);
+	snprintf(there, sizeof(there), "%s.elsewhere", path);
+	ck_assert_int_eq(symlink(there, path), 0);
+	REFUSED(FARKV_EINVAL, "a symbolic link to a file that is not there");
+	ck_assert_int_eq(lstat(path, &st), 0);
+	ck_assert(S_ISLNK(st.st_mode));
+	ck_assert_int_eq(access(there, F_OK), -1);
+}
+END_TEST
+
 START_TEST(file_of_another_user_is_refused)
 {
 	char sessions[100];
@@ -521,6 +536,7 @@ static Suite *suite(void)
 	tcase_add_test(t, subtable_without_an_entry_waits_for_a_barrier);
 	tcase_add_test(t, publication_that_was_interrupted_is_finished);
 	tcase_add_test(t, foreign_file_is_refused_and_left);
+	tcase_add_test(t, link_to_a_file_that_is_not_there_is_refused_and_left);
 	tcase_add_test(t, file_of_another_user_is_refused);
 	tcase_add_test(t, other_version_is_refused);
 	tcase_add_test(t, superblock_with_any_bit_flipped_is_refused);
