@@ -113,6 +113,8 @@ int cmd_save(struct cli *cli, int argc, char **argv)
 				 "without asking, so values of one moment do not stay until they "
 				 "are copied; stop the writers during the save, or save without "
 				 "it: each record is then exact by itself");
+	if (!argv[0][0])
+		return cli_error(cli, CLI_USAGE, "the file's name is empty");
 	if (strcmp(argv[0], "-") == 0 && cli->json)
 		return cli_error(cli, CLI_USAGE, "--json prints to stdout, where the snapshot goes");
 	if (strcmp(argv[0], "-") == 0 && isatty(STDOUT_FILENO))

@@ -140,9 +140,10 @@ static uint64_t refuse(struct reserve *r, int errnum)
 	r->refused++;
 	r->again_ns = clock_now_ns() + AGAIN_NS;
 	err_set(FARKV_ENOMEM,
-		"no memory for more pages of the region (%s): this machine, or the "
-		"limit of a cgroup, has no more; free some, or start kvserver with "
-		"a smaller --memory", strerror(errnum));
+		"no memory for more pages of the region (%s): this machine, the limit of a "
+		"cgroup, or the file system of --memory-file has no more; free some, or start "
+		"kvserver with a smaller --memory",
+		strerror(errnum));
 	if (!r->failing && r->logs)
 		log_warn("%s", err_detail());
 	r->failing = true;

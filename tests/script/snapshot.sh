@@ -66,6 +66,8 @@ expect 64 kvcli save --consistent "$snap" && says '--consistent: writers use the
 expect 64 kvcli restore --consistent "$snap" && says '--consistent does not apply here'
 kvcli -q save "$snap"
 
+expect 64 kvcli save '' && says "the file's name is empty"
+
 # ---- pipes
 kvcli -q clear
 kvcli -q put late 1
