@@ -13,7 +13,6 @@
 #include "common/base/util.h"
 
 #define KEPT_WORDS 256
-#define FLOAT_MAX 255
 
 bool args_add(struct args *a, const char *p, size_t len)
 {
@@ -85,10 +84,10 @@ bool slice_i64(struct slice s, int64_t *out)
 
 bool slice_float(struct slice s, long double *out)
 {
-	char text[FLOAT_MAX + 1], *end;
+	char text[SLICE_FLOAT_MAX + 1], *end;
 	long double n;
 
-	if (!s.len || s.len > FLOAT_MAX || isspace((unsigned char)s.p[0]) ||
+	if (!s.len || s.len > SLICE_FLOAT_MAX || isspace((unsigned char)s.p[0]) ||
 	    memchr(s.p, '\0', s.len))
 		return false;
 	memcpy(text, s.p, s.len);

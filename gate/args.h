@@ -40,6 +40,9 @@ bool slice_i64(struct slice s, int64_t *out);
 /** As strtoull(3) reads memcached's numbers: digits alone, also with zeros in front. */
 bool slice_u64(struct slice s, uint64_t *out);
 
+/** Longest text of a floating point number, as Redis has it. */
+#define SLICE_FLOAT_MAX 5120
+
 /** The whole slice as a floating point number; "inf" is one, "nan" and blanks are none. */
 bool slice_float(struct slice s, long double *out);
 

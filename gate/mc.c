@@ -79,11 +79,18 @@ static bool is_http(struct slice word)
 	return false;
 }
 
+/* Words of another number say nothing reliably, and a key may be called noreply. */
+static bool is_noreply(const struct mc_command *t, const struct args *a)
+{
+	return !t->meta && a->n > t->min && a->n <= t->max &&
+	       slice_same(a->v[a->n - 1], "noreply");
+}
+
 static void execute(struct client *c, const struct args *a)
 {
 	const struct mc_command *t = a->n ? find(a->v[0]) : NULL;
 
-	c->noreply = t && !t->meta && slice_same(a->v[a->n - 1], "noreply");
+	c->noreply = t && c->authenticated && is_noreply(t, a);
 	if (t)
 		atom_store_relaxed(&c->command, t->name);
 	if (!t && a->n && is_http(a->v[0]))
@@ -112,6 +119,7 @@ size_t mc_step(struct client *c, const char *data, size_t len)
 	case MC_MORE:
 		return 0;
 	case MC_BAD:
+		c->noreply = false; /* of an earlier command */
 		mc_error(c, error);
 		c->closing = true;
 		return 0;

@@ -21,7 +21,6 @@ void mc_line(struct client *c, const char *text)
 
 void mc_error(struct client *c, const char *text)
 {
-	c->noreply = false;
 	GATE_COUNT(c->counts, errors, 1);
 	mc_line(c, text);
 }
@@ -80,7 +79,7 @@ bool mc_time_read(struct slice word, struct mc_time *out)
 	if (n <= DAYS_30)
 		out->ttl_ms = n * 1000;
 	else if ((int64_t)n * 1000 > date)
-		out->ttl_ms = n * 1000 - (uint64_t)date;
+		out->ttl_ms = UTIL_MIN(n * 1000 - (uint64_t)date, FARKV_TTL_MAX_MS);
 	else
 		out->over = true;
 	return true;

@@ -66,13 +66,16 @@ void resp_memory(struct client *c, const struct args *a)
 {
 	bool sampled = a->n == 5 && slice_is(a->v[3], "samples");
 	struct farkv_value v;
+	int64_t samples = 0;
 
 	if (!slice_is(a->v[1], "usage"))
 		reply_error(c, "ERR unknown subcommand '%.*s'. kvgate has MEMORY USAGE.",
 			    (int)(a->v[1].len < 100 ? a->v[1].len : 100), a->v[1].p);
 	else if (a->n == 2)
 		reply_error(c, "ERR wrong number of arguments for 'memory' command");
-	else if (a->n != 3 && !sampled)
+	else if (sampled && !reply_or_i64(c, a->v[4], &samples))
+		return;
+	else if ((a->n != 3 && !sampled) || samples < 0)
 		reply_syntax_error(c);
 	else if (described(c, a->v[2], &v))
 		reply_int(c, (int64_t)(v.len + a->v[2].len + ITEM_OVERHEAD));

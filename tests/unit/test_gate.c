@@ -126,6 +126,9 @@ START_TEST(counters_are_signed_and_checked)
 	resp("INCRBYFLOAT f -0.5", "$2\r\n10");
 	resp("INCRBYFLOAT f x", "-ERR value is not a valid float");
 	resp("INCRBYFLOAT f inf", "-ERR increment would produce NaN or Infinity");
+	resp("SET f 1e4932", "+OK");
+	resp_begins("INCRBYFLOAT f 0", "$4933\r\n1000000000000000000");
+	resp_begins("INCRBYFLOAT f 1", "$4933\r\n1000000000000000000");
 	/* The time to live stays. */
 	resp("SET n 1 EX 100", "+OK");
 	resp("INCR n", ":2");
@@ -435,6 +438,32 @@ START_TEST(memcached_cas_unique_is_the_version)
 }
 END_TEST
 
+START_TEST(memcached_noreply_silences_errors_of_a_request_that_was_understood)
+{
+	mc("set a 0 0 1 noreply\r\nx\r\nincr a 1 noreply\r\nget a\r\n",
+	   "VALUE a 0 1\r\nx\r\nEND\r\n");
+	mc("set a b 0 1 noreply\r\ny\r\nset a 0 0 1 noreply\r\nyyyget a\r\n",
+	   "VALUE a 0 1\r\nx\r\nEND\r\n");
+	mc("touch a x noreply\r\nincr a x noreply\r\ndelete a 1 noreply\r\nmn\r\n", "MN\r\n");
+	mc("flush_all x noreply\r\nverbosity x noreply\r\nmn\r\n", "MN\r\n");
+	/* The word noreply as one of the words that a command needs. */
+	mc("set noreply 0 0 1\r\n1\r\ndelete noreply\r\ndelete noreply noreply\r\n",
+	   "STORED\r\nDELETED\r\n");
+	mc("set a 0 noreply\r\nset a 0 0 1 2 3 noreply\r\n", "ERROR\r\nERROR\r\n");
+}
+END_TEST
+
+START_TEST(memcached_times_over_68_years_are_cut)
+{
+	mc("set a 0 4294967295 1\r\nx\r\nmg a t\r\n", "STORED\r\nHD t2147483647\r\n");
+	mc("ms a 1\r\nx\r\ntouch a 4294967295\r\nmg a t\r\n",
+	   "HD\r\nTOUCHED\r\nHD t2147483647\r\n");
+	mc("ms a 1\r\nx\r\ngat 99999999999 a\r\n", "HD\r\nVALUE a 0 1\r\nx\r\nEND\r\n");
+	mc("ms a 1\r\nx\r\nmg a T99999999999 t\r\n", "HD\r\nHD t2147483647\r\n");
+	mc("ms a 1\r\n5\r\nma a T99999999999 t\r\n", "HD\r\nHD t2147483647\r\n");
+}
+END_TEST
+
 START_TEST(memcached_counts)
 {
 	mc("incr n 1\r\n", "NOT_FOUND\r\n");
@@ -714,6 +743,8 @@ static Suite *suite(void)
 	tcase_add_test(t, memcached_stores_and_retrieves);
 	tcase_add_test(t, memcached_cas_unique_is_the_version);
 	tcase_add_test(t, memcached_counts);
+	tcase_add_test(t, memcached_noreply_silences_errors_of_a_request_that_was_understood);
+	tcase_add_test(t, memcached_times_over_68_years_are_cut);
 	tcase_add_test(t, memcached_meta_commands_answer_their_flags);
 	tcase_add_test(t, memcached_meta_flags_are_refused_only_where_they_would_have_an_effect);
 	tcase_add_test(t, memcached_md_with_x_leaves_an_empty_value);

@@ -262,6 +262,8 @@ START_TEST(values_are_described)
 	resp("MEMORY USAGE long SAMPLES 0", ":89");
 	resp("MEMORY USAGE none", "$-1");
 	resp("MEMORY USAGE long SAMPLES", "-ERR syntax error");
+	resp("MEMORY USAGE long SAMPLES -1", "-ERR syntax error");
+	resp("MEMORY USAGE long SAMPLES x", "-ERR value is not an integer or out of range");
 	resp("MEMORY DOCTOR", "-ERR unknown subcommand 'DOCTOR'. kvgate has MEMORY USAGE.");
 }
 END_TEST
