@@ -27,8 +27,8 @@ for program in "$KVSERVER" "$KVCLI" "$KVBENCH" "$KVGATE"; do
 	grep -q '@[A-Za-z]\+@' "$page" && fail "$page: something was not filled in"
 done
 for command in $("$KVCLI" --help | sed -n '/^Commands:/,/^$/s/^  \([a-z]*\).*/\1/p'); do
-	grep -Eq "^\.BI? $command\b" "$top_builddir/doc/kvcli.1" ||
-		fail "kvcli.1 does not name $command"
+	grep -EB1 "^\.BI? \"?$command\b" "$top_builddir/doc/kvcli.1" | grep -q '^\.TP$' ||
+		fail "kvcli.1 has no paragraph for $command"
 done
 
 # shellcheck disable=SC2016
