@@ -122,16 +122,16 @@ static int run_repeated(struct cli *cli, int argc, char **argv)
 
 static int run(struct cli *cli, int argc, char **argv)
 {
-	const char *mode = run_mode(cli);
+	const char *mode;
+	int code = run_mode(cli, argc ? argv[0] : NULL, &mode);
 
+	if (code)
+		return code;
 	cli->pretty = !cli->raw && !cli->json && !cli->csv && isatty(STDOUT_FILENO);
 	if (cli->key && !*cli->key)
 		return cli_error(cli, CLI_USAGE, "option --key: the name is empty");
 	if (cli->socket && cli->uri)
 		return cli_error(cli, CLI_USAGE, "give --socket or --uri, not both");
-	if (mode && argc)
-		return cli_error(cli, CLI_USAGE, "%s stands in place of a command: leave '%s' out",
-				 mode, argv[0]);
 	if (mode)
 		return run_repeated(cli, 1, (char *[]){(char *)(uintptr_t)mode, NULL});
 	if (argc)

@@ -217,14 +217,32 @@ int cli_connect(struct cli *cli)
 
 /* ---- running ------------------------------------------------------------------------- */
 
-const char *run_mode(const struct cli *cli)
+int run_mode(const struct cli *cli, const char *command, const char **mode_out)
 {
-	return cli->stat		? "--stat" :
-	       cli->latency		? "--latency" :
-	       cli->latency_history	? "--latency-history" :
-	       cli->intrinsic_s		? "--intrinsic-latency" :
-	       cli->bigkeys		? "--bigkeys" :
-					  NULL;
+	const struct {
+		const char *name;
+		bool given;
+	} modes[] = {
+		{"--stat", cli->stat},
+		{"--latency", cli->latency},
+		{"--latency-history", cli->latency_history},
+		{"--intrinsic-latency", cli->intrinsic_s != 0},
+		{"--bigkeys", cli->bigkeys},
+	};
+
+	*mode_out = NULL;
+	for (size_t i = 0; i < ARRAY_SIZE(modes); i++) {
+		if (!modes[i].given)
+			continue;
+		if (*mode_out)
+			return cli_error(cli, CLI_USAGE, "give %s or %s, not both", *mode_out,
+					 modes[i].name);
+		*mode_out = modes[i].name;
+	}
+	if (*mode_out && command)
+		return cli_error(cli, CLI_USAGE, "%s stands in place of a command: leave '%s' out",
+				 *mode_out, command);
+	return CLI_OK;
 }
 
 /* Parse --interval. */
@@ -342,13 +360,17 @@ static const char *misplaced(const struct cli *line, const struct cli_command *c
 /* `argv` is a copy of w->v, which getopt(3) reorders. */
 static int run_words(struct cli *cli, const struct words *w, char **argv)
 {
-	const char *name, *wrong;
-	int first;
+	const char *name, *mode, *wrong;
+	int first, code;
 
 	cli->words = w;
 	if (opts_parse_argv(&cli_spec, cli, (int)w->n, argv, &first))
 		return cli_error(cli, CLI_USAGE, "%s", err_detail());
-	name = first < (int)w->n ? argv[first] : run_mode(cli);
+	name = first < (int)w->n ? argv[first] : NULL;
+	code = run_mode(cli, name, &mode);
+	if (code)
+		return code;
+	name = name ? name : mode;
 	wrong = misplaced(cli, name ? run_find(name) : NULL);
 	if (wrong)
 		return cli_error(cli, CLI_USAGE,

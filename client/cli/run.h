@@ -8,8 +8,11 @@
 /** The command of that name, or NULL. */
 const struct cli_command *run_find(const char *name);
 
-/** The option that stands for a command, "--stat" for instance, or NULL. */
-const char *run_mode(const struct cli *cli);
+/**
+ * Find the option that stands in place of a command, "--stat" for instance, or NULL. Two of them, or
+ * one beside `command`, are an error, which is reported: CLI_USAGE. `command` may be NULL.
+ */
+int run_mode(const struct cli *cli, const char *command, const char **mode_out);
 
 /** True if `word` is in the blank-separated list `words`, in letters of any case. */
 bool run_is_one_of(const char *word, const char *words);

@@ -79,10 +79,13 @@ expect 0 kvcli --csv slowlog && shows '^server,rank,pause_us,ago_s,what$' && sho
 expect 0 kvcli --stat -r 2 -i 1ms --json && silent
 is 'len(o) == 2 and all(x["sessions"] == 1 and x["items"] == o[0]["items"] > 0 for x in o)'
 is 'all(0 <= x["hit_percent"] <= 100 and x["used_bytes"] > 100000 for x in o)'
+is 'all(type(x["items"]) == type(x["gets_per_second"]) == int for x in o)'
 expect 0 kvcli --stat -r 3 -i 1ms --csv && [ "$(wc -l <"$dir/out")" -eq 4 ] && shows '^items,used_bytes,' ||
 	fail "--stat --csv: $(cat "$dir/out")"
 expect 0 kvcli --stat -r 1 -i 0 && shows '^ +KEYS +MEMORY +SESSIONS +GETS/S'
 expect 64 kvcli --stat get n && says "^kvcli: --stat stands in place of a command: leave 'get' out"
+expect 64 kvcli --bigkeys --latency && says '^kvcli: give --latency or --bigkeys, not both$'
+echo '--stat get n' | expect 64 kvcli && says "line 1: --stat stands in place of a command: leave 'get' out"
 expect 64 kvcli --stat -i soon && says "'soon' is no time"
 echo '--stat -r 2 -i 1ms --csv' | kvcli >"$dir/out" && [ "$(wc -l <"$dir/out")" -eq 3 ] || fail "--stat in a line"
 expect 64 kvcli top && says '^kvcli: top: it needs a terminal; take --stat$'
