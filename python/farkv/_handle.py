@@ -2,6 +2,7 @@
 """Handles: how a store is opened, and one handle for each thread."""
 from __future__ import annotations
 
+import operator
 import os
 import threading
 import weakref
@@ -22,7 +23,11 @@ def pin(data: Any, writable: bool = False) -> Tuple[Any, int, Any]:
 
     Not cffi's own object for the buffer: if that and a memoryview under it are garbage of one
     cycle, such as a frame of a traceback, CPython 3.11 crashes."""
-    buffer = ffi.from_buffer(data, require_writable=writable)
+    try:
+        buffer = ffi.from_buffer(data, require_writable=writable)
+    except TypeError:
+        raise TypeError("keys, values and buffers are bytes, bytearray or another buffer of "
+                        "bytes, not %s" % type(data).__name__) from None
     return ffi.cast("char *", buffer), ffi.sizeof(buffer), memoryview(data)
 
 
@@ -79,6 +84,14 @@ def ttl_ms(ttl: TTL) -> int:
         raise ValueError("ttl is a number of seconds or a timedelta, greater than 0 and at most "
                          "68 years, or None: not %r" % (ttl,))
     return max(round(ms), 1)
+
+
+def uint64(what: str, number: int) -> int:
+    """A delta or first number of a counter."""
+    number = operator.index(number)
+    if not 0 <= number < 1 << 64:
+        raise OverflowError("%s is a number from 0 to 2**64 - 1, not %d" % (what, number))
+    return number
 
 
 def write_options(ttl: TTL, user: int) -> Any:

@@ -10,7 +10,7 @@ from typing import (Any, Dict, Iterable, Iterator, List, Mapping, MutableMapping
 from ._errors import TooSmall, check, error_of
 from ._farkv import ffi, lib
 from ._handle import (TTL, Address, Buffer, Handle, Handles, Options, argument, pin, ttl_ms,
-                      write_options)
+                      uint64, write_options)
 
 SIZE_MAX = 2**64 - 1
 
@@ -333,9 +333,9 @@ class Store(MutableMapping[bytes, bytes]):
         k, k_len, _k = argument(key)
         options = ffi.new("struct farkv_incr_options *")
         options.size = ffi.sizeof("struct farkv_incr_options")
-        options.delta = delta
+        options.delta = uint64("delta", delta)
         if initial is not None:
-            options.initial, options.flags = initial, lib.FARKV_INCR_CREATE
+            options.initial, options.flags = uint64("initial", initial), lib.FARKV_INCR_CREATE
             options.ttl_ms = ttl_ms(ttl)
         elif ttl is not None:
             raise ValueError("ttl is that of a new key: it needs `initial`")

@@ -19,7 +19,7 @@ from typing import Any, Callable, Deque, Dict, List, Optional, Sequence, Tuple, 
 
 from ._errors import Exists, NotFound, TooSmall, VersionMismatch, error_of
 from ._farkv import ffi, lib
-from ._handle import TTL, Address, Buffer, Options, pin, ttl_ms, write_options
+from ._handle import TTL, Address, Buffer, Options, pin, ttl_ms, uint64, write_options
 from ._store import Value, value_of
 
 _POLL_MAX = 128
@@ -245,7 +245,9 @@ class Store:
 
     async def _count(self, key: Buffer, step: Callable[[int], int], initial: Optional[int],
                      ttl: TTL) -> int:
-        if initial is None and ttl is not None:
+        if initial is not None:
+            initial = uint64("initial", initial)
+        elif ttl is not None:
             raise ValueError("ttl is that of a new key: it needs `initial`")
         while True:
             try:
@@ -268,11 +270,13 @@ class Store:
     async def incr(self, key: Buffer, delta: int = 1, *, initial: Optional[int] = None,
                    ttl: TTL = None) -> int:
         """As farkv.Store's. If it is cancelled, it has counted once or not at all."""
-        return await self._count(key, lambda n: (n + delta) % (1 << 64), initial, ttl)
+        more = uint64("delta", delta)
+        return await self._count(key, lambda n: (n + more) % (1 << 64), initial, ttl)
 
     async def decr(self, key: Buffer, delta: int = 1, *, initial: Optional[int] = None,
                    ttl: TTL = None) -> int:
-        return await self._count(key, lambda n: max(n - delta, 0), initial, ttl)
+        less = uint64("delta", delta)
+        return await self._count(key, lambda n: max(n - less, 0), initial, ttl)
 
 
 async def connect(uri: Address = None, **options: Any) -> Store:

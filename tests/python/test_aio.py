@@ -57,6 +57,14 @@ def test_counters_and_touch_are_one_step_to_others(server):
         assert await store.decr(b"n", 100) == 0 and await store.decr(b"m", initial=3) == 3
         await store.put(b"n", b"%d" % (2 ** 64 - 1))
         assert await store.incr(b"n", 3) == 2
+        for number in (-1, 2 ** 64):
+            for call in (lambda: store.incr(b"n", number), lambda: store.decr(b"n", number),
+                         lambda: store.incr(b"none", initial=number)):
+                with pytest.raises(OverflowError):
+                    await call()
+        with pytest.raises(TypeError):
+            await store.incr(b"n", 1.5)
+        assert await store.get(b"n") == b"2"
         for bad in b"", b"x", b" 1", b"-1", b"%d" % 2 ** 64:
             await store.put(b"n", bad)
             with pytest.raises(farkv.Invalid):

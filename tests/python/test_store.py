@@ -50,10 +50,10 @@ def test_errors_have_code_and_detail_and_are_pythons_own(store):
         store.put(b"k", bytes(30 << 20)), store.put(b"l", bytes(30 << 20))
         for i in range(8):
             store.put(b"%d" % i, bytes(30 << 20))
-    with pytest.raises(TypeError):
-        store["text"]
-    with pytest.raises(TypeError):
-        store[b"k"] = "text"
+    for call in (lambda: store["text"], lambda: store.put(b"k", "text"),
+                 lambda: store.mget(["text"]), lambda: store.get_into(b"k", 5)):
+        with pytest.raises(TypeError, match="are bytes, bytearray or another buffer of bytes, not "):
+            call()
 
 
 def test_a_bad_address_is_an_error_at_once(tmp_path):
@@ -177,6 +177,14 @@ def test_numbers_are_counted(store):
     store[b"t"] = b"x"
     with pytest.raises(farkv.Invalid):
         store.incr(b"t")
+    for number in (-1, 2**64):
+        for call in (lambda: store.incr(b"n", number), lambda: store.decr(b"n", number),
+                     lambda: store.incr(b"new", initial=number)):
+            with pytest.raises(OverflowError, match="is a number from 0 to 2"):
+                call()
+    with pytest.raises(TypeError):
+        store.incr(b"n", 1.5)
+    assert store[b"n"] == b"0" and b"new" not in store
 
 
 @pytest.mark.rdma
