@@ -8,7 +8,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #ifdef HAVE_LIBEDIT
 
@@ -58,11 +60,36 @@ static size_t common_prefix(const struct completions *c)
 	return len;
 }
 
+static size_t terminal_columns(void)
+{
+	struct winsize w;
+
+	return ioctl(STDOUT_FILENO, TIOCGWINSZ, &w) == 0 && w.ws_col ? w.ws_col : 80;
+}
+
+/* Of UTF-8 each character counts as one. */
+static size_t columns_of(const char *text)
+{
+	size_t n = 0;
+
+	for (; *text; text++)
+		n += (*text & 0xc0) != 0x80;
+	return n;
+}
+
+/* In lines that the terminal does not break within a word. */
 static void show_all(const struct completions *c)
 {
+	size_t most = terminal_columns(), at = 0;
+
+	for (size_t i = 0; i < c->n; i++) {
+		size_t len = columns_of(c->v[i]);
+		bool next_line = i == 0 || at + 2 + len > most;
+
+		printf("%s%s", next_line ? "\n" : "  ", c->v[i]);
+		at = next_line ? len : at + 2 + len;
+	}
 	putchar('\n');
-	for (size_t i = 0; i < c->n; i++)
-		printf("%s%s", c->v[i], i + 1 < c->n ? "  " : "\n");
 	fflush(stdout);
 }
 

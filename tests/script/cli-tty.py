@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """kvcli at a terminal, for cli-tty.sh: python3 cli-tty.py KVCLI FOLDER [edits] [screens]."""
+import fcntl
 import os
 import pty
 import re
 import signal
 import stat
+import struct
 import sys
 import termios
 
@@ -54,6 +56,9 @@ class Terminal:
                 sys.exit("no %r in %r" % (pattern, self.screen))
         self.seen = self.seen[found.end():]
         return found
+
+    def columns(self, n):
+        fcntl.ioctl(self.fd, termios.TIOCSWINSZ, struct.pack("HHHH", 40, n, 0, 0))
 
     def prompt(self):
         self.until("> $")
@@ -183,6 +188,10 @@ t.say("put user:1 x --tt\t1h", "\n")
 t.say("ttl user:1", r"\n3600|\n3599")
 t.type("get user\t")
 t.until(r'"user 3"  user:1  user:2')
+t.columns(20)
+t.type("\t")
+t.until(r'"user 3"  user:1\r\nuser:2\r\n')  # no word is broken
+t.columns(200)
 t.type("\x03")
 t.prompt()
 t.type("del user:1\x03")
