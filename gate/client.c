@@ -33,14 +33,20 @@ void clients_leave(struct client *c)
 	pthread_mutex_unlock(&c->gate->lock);
 }
 
-void client_set_text(struct client *c, char *field, struct slice text)
+/* Under the lock. */
+static void set_text(char *field, struct slice text)
 {
 	size_t n = UTIL_MIN(text.len, (size_t)CLIENT_NAME_MAX);
 
-	pthread_mutex_lock(&c->gate->lock);
 	if (n)
 		memcpy(field, text.p, n);
 	field[n] = '\0';
+}
+
+void client_set_text(struct client *c, char *field, struct slice text)
+{
+	pthread_mutex_lock(&c->gate->lock);
+	set_text(field, text);
 	pthread_mutex_unlock(&c->gate->lock);
 }
 
@@ -91,23 +97,62 @@ uint64_t clients_kill(struct client *self, const struct clients_filter *f, bool 
 	return n;
 }
 
-bool client_login(struct client *c, struct slice user, struct slice password)
+/* The key with that name, or any without one, if the password is right; else NULL. */
+static const struct key *find_key(const struct keyfile *keys, struct slice user,
+				  struct slice password)
 {
-	const struct key *k = NULL;
+	const struct key *k;
 
 	if (user.len) {
-		k = keyfile_find(c->gate->clients, user.p, user.len);
-		if (k && !keyfile_secret_is(k, password.p, password.len))
-			k = NULL;
-	} else {
-		for (size_t i = 0; (k = keyfile_at(c->gate->clients, i)); i++)
-			if (keyfile_secret_is(k, password.p, password.len))
-				break;
+		k = keyfile_find(keys, user.p, user.len);
+		return k && keyfile_secret_is(k, password.p, password.len) ? k : NULL;
 	}
-	if (!k)
-		return false;
-	client_set_text(c, c->user, (struct slice){k->name, k->name_len});
-	c->read_only = k->role == KEY_RO;
-	c->authenticated = true;
-	return true;
+	for (size_t i = 0; (k = keyfile_at(keys, i)); i++)
+		if (keyfile_secret_is(k, password.p, password.len))
+			break;
+	return k;
+}
+
+bool client_login(struct client *c, struct slice user, struct slice password)
+{
+	const struct key *k;
+
+	pthread_mutex_lock(&c->gate->lock);
+	k = find_key(c->gate->clients, user, password);
+	if (k) {
+		set_text(c->user, (struct slice){k->name, k->name_len});
+		c->read_only = k->role == KEY_RO;
+		c->authenticated = true;
+	}
+	pthread_mutex_unlock(&c->gate->lock);
+	return k != NULL;
+}
+
+/* True if the client has logged in with a key of `old` that is not in `now`. */
+static bool lost_key(const struct client *c, const struct keyfile *old, const struct keyfile *now)
+{
+	const struct key *k = keyfile_find(old, c->user, strlen(c->user)), *same;
+
+	same = k ? keyfile_find(now, c->user, strlen(c->user)) : NULL;
+	return k && !(same && keyfile_same_key(k, same));
+}
+
+int clients_reload_keys(struct gate *g, uint64_t *closed_out)
+{
+	struct keyfile *old = NULL;
+	uint64_t n = 0;
+	int err;
+
+	pthread_mutex_lock(&g->lock);
+	err = keyfile_reload(g->clients, &old);
+	for (struct client *c = g->first; !err && c; c = c->next)
+		if (lost_key(c, old, g->clients)) {
+			shutdown(c->fd, SHUT_RDWR);
+			n++;
+		}
+	pthread_mutex_unlock(&g->lock);
+	keyfile_free(old);
+	if (!err)
+		*closed_out = n;
+	return err;
 }

@@ -64,6 +64,12 @@ struct clients_filter {
 	const struct client *not; /**< or NULL */
 };
 
+/**
+ * Read the file of keys again, and close the connections whose key is gone or changed: *closed_out.
+ * On failure, as keyfile_load(), nothing changes.
+ */
+int clients_reload_keys(struct gate *g, uint64_t *closed_out);
+
 /** Close these connections, each by its own thread. Returns how many; *self_out: `c` is one. */
 uint64_t clients_kill(struct client *c, const struct clients_filter *f, bool *self_out);
 

@@ -302,6 +302,23 @@ static void on_signal(evutil_socket_t sig, short what, void *arg)
 	event_base_loopbreak(s->base);
 }
 
+static void on_hangup(evutil_socket_t sig, short what, void *arg)
+{
+	struct serving *s = arg;
+	uint64_t closed;
+
+	(void)sig;
+	(void)what;
+	if (!s->gate.clients)
+		log_info("SIGHUP: nothing to read again: there are no --client-keys");
+	else if (clients_reload_keys(&s->gate, &closed))
+		log_error("SIGHUP: the keys stay as they are: %s", err_detail());
+	else
+		log_info("SIGHUP: keys read again; closed %llu connections whose key is gone or "
+			 "changed",
+			 (unsigned long long)closed);
+}
+
 static void announce(const struct serving *s)
 {
 	static const char *const names[] = {"RESP and memcached", "RESP", "memcached"};
@@ -322,7 +339,7 @@ static void announce(const struct serving *s)
 
 static int run(struct serving *s)
 {
-	struct event *term, *intr;
+	struct event *term, *intr, *hangup;
 	bool ok;
 
 	s->base = event_base_new();
@@ -332,8 +349,10 @@ static int run(struct serving *s)
 	}
 	term = evsignal_new(s->base, SIGTERM, on_signal, s);
 	intr = evsignal_new(s->base, SIGINT, on_signal, s);
+	hangup = evsignal_new(s->base, SIGHUP, on_hangup, s);
 	s->pause = event_new(s->base, -1, 0, on_pause_over, s);
-	ok = term && intr && s->pause && event_add(term, NULL) == 0 &&
+	ok = term && intr && hangup && s->pause && event_add(term, NULL) == 0 &&
+	     event_add(hangup, NULL) == 0 &&
 	     (util_signal_ignored(SIGINT) || event_add(intr, NULL) == 0);
 	for (size_t i = 0; i < s->n_listens && ok; i++) {
 		s->events[i] = event_new(s->base, s->listens[i].fd, EV_READ | EV_PERSIST,
@@ -353,6 +372,8 @@ static int run(struct serving *s)
 		event_free(term);
 	if (intr)
 		event_free(intr);
+	if (hangup)
+		event_free(hangup);
 	event_base_free(s->base);
 	if (!ok)
 		err_set(FARKV_ENOMEM, "no memory for the event loop");

@@ -2,6 +2,7 @@
 """Clients of kvgate, well-behaved and hostile, for gate.sh: gate.py CASE ADDRESS..."""
 import os
 import resource
+import signal
 import socket
 import sys
 import threading
@@ -121,6 +122,27 @@ def login(resp, memcached, keys):
     word = b"rw " + secret["rw"]
     asks(m, b"set x 0 0 %d\r\n%s\r\n" % (len(word), word), b"STORED\r\n")
     asks(m, b"get a\r\n", b"VALUE a 0 1\r\n1\r\nEND\r\n")
+
+
+def rekey(resp, keys, gate, log):
+    """The file of keys is read again at SIGHUP; a connection whose key is gone ends."""
+    with open(keys, encoding="ascii") as f:
+        secret = {line.split()[0]: line.split()[2] for line in f}
+    r, w = connect(resp), connect(resp)
+    asks(r, b"AUTH ro %s\r\n" % secret["ro"].encode(), b"+OK\r\n")
+    asks(w, b"AUTH rw %s\r\n" % secret["rw"].encode(), b"+OK\r\n")
+    with open(keys, "w", encoding="ascii") as f:
+        f.write("rw rw %s\nnew rw %s\n" % (secret["rw"], secret["ro"]))
+    os.kill(int(gate), signal.SIGHUP)
+    assert r.recv(100) == b""
+    asks(w, b"PING\r\n", b"+PONG\r\n")
+    asks(connect(resp), b"AUTH new %s\r\n" % secret["ro"].encode(), b"+OK\r\n")
+    with open(keys, "w", encoding="ascii") as f:
+        f.write("nonsense\n")
+    os.kill(int(gate), signal.SIGHUP)
+    while "stay as they are" not in open(log, encoding="ascii").read():
+        time.sleep(0.01)
+    asks(connect(resp), b"AUTH rw %s\r\n" % secret["rw"].encode(), b"+OK\r\n")
 
 
 def rss_kib(pid):

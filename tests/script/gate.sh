@@ -99,6 +99,11 @@ stop_gate
 chmod 600 "$dir/clients"
 start_gate --resp 0 --memcached 0 --client-keys "$dir/clients"
 expect 0 python3 "$srcdir/tests/script/gate.py" login "$(port 1)" "$(port 2)" "$dir/clients"
+expect 0 python3 "$srcdir/tests/script/gate.py" rekey "$(port 1)" "$dir/clients" "$gate" "$dir/gate.err"
+grep -q 'SIGHUP: keys read again; closed 1 connections whose key is gone or changed$' "$dir/gate.err" &&
+	grep -q 'SIGHUP: the keys stay as they are: .*clients:1: ' "$dir/gate.err" ||
+	fail "SIGHUP: $(cat "$dir/gate.err")"
+: >"$dir/gate.err"
 stop_gate
 
 # ---- limits and hostile clients
