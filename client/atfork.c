@@ -10,6 +10,7 @@
 #include "common/base/err.h"
 
 #include "control.h"
+#include "latency.h"
 #include "mapping.h"
 #include "notifier.h"
 #include "opened.h"
@@ -25,10 +26,12 @@ static void fork_prepare(void)
 	mapping_fork_prepare();
 	notifier_fork_prepare();
 	opened_fork_prepare();
+	latency_fork_prepare();
 }
 
 static void fork_parent(void)
 {
+	latency_fork_end();
 	opened_fork_end();
 	notifier_fork_parent();
 	mapping_fork_parent();
@@ -38,6 +41,7 @@ static void fork_parent(void)
 static void fork_child(void)
 {
 	generation++;
+	latency_fork_end();
 	opened_fork_end();
 	notifier_fork_child();
 	mapping_fork_child();

@@ -17,6 +17,7 @@
 
 #include "router.h"
 #include "router_map.h"
+#include "timed.h"
 
 /* Times that a GET finds out what is unusual about a key before a borrow gives up. */
 #define TRIES_MAX 2
@@ -106,7 +107,7 @@ static int borrow_in_cluster(struct farkv *kv, const void *key, size_t key_len,
 			     struct farkv_view *view_out);
 
 /* NOLINTBEGIN(misc-no-recursion): once, from a cluster's handle to its member's. */
-int farkv_borrow(struct farkv *kv, const void *key, size_t key_len,
+static int borrow_call(struct farkv *kv, const void *key, size_t key_len,
 		 struct farkv_view *view_out)
 {
 	int err;
@@ -134,11 +135,20 @@ static int borrow_in_cluster(struct farkv *kv, const void *key, size_t key_len,
 
 	do {
 		c.member = router_of(kv, key, key_len);
-		err = farkv_borrow(c.member, key, key_len, view_out);
+		err = borrow_call(c.member, key, key_len, view_out);
 	} while (kv->router->leased && c.member != kv && router_again(&c, &err));
 	return err;
 }
 /* NOLINTEND(misc-no-recursion) */
+
+int farkv_borrow(struct farkv *kv, const void *key, size_t key_len,
+		 struct farkv_view *view_out)
+{
+	uint64_t began = timed_begin(kv);
+	int err = borrow_call(kv, key, key_len, view_out);
+
+	return timed_end(kv, FARKV_LATENCY_GET, err, began);
+}
 
 static int stale(const char *why)
 {

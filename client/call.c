@@ -84,6 +84,17 @@ int handle_enter_otherwise(struct farkv *kv)
 	return qsbr_enter(kv->qsbr) ? 0 : enter_anyhow(kv);
 }
 
+void handle_end_in_full(struct farkv *kv)
+{
+	bool timed = kv->timed;
+
+	if (kv->polled || kv->batched)
+		queue_release(kv);
+	/* The requests had ended when the call began. */
+	handle_end_at_once(kv);
+	kv->timed = timed;
+}
+
 /* Enter again, and handle what has become pending: no other code would here. */
 static void enter_slow(struct farkv *kv)
 {

@@ -10,7 +10,6 @@
 #define CLIENT_CALL_H
 
 #include "handle.h"
-#include "queue.h"
 
 /**
  * Begin a call: set its deadline. After success handle_end() must follow. FARKV_EDISCONNECTED,
@@ -59,13 +58,15 @@ static inline void handle_end_at_once(struct farkv *kv)
 	qsbr_leave(kv->qsbr);
 	atom_store_relaxed(&kv->taken, 0);
 }
+/** handle_end() of a handle that is more than busy. */
+void handle_end_in_full(struct farkv *kv);
 /** End of a call. Leaves the critical section. */
 static inline void handle_end(struct farkv *kv)
 {
-	if (__builtin_expect((unsigned)kv->polled | (unsigned)kv->batched, 0))
-		queue_release(kv);
-	/* The requests had ended when the call began. */
-	handle_end_at_once(kv);
+	if (__builtin_expect(kv->taken != HANDLE_BUSY, 0))
+		handle_end_in_full(kv);
+	else
+		handle_end_at_once(kv);
 }
 
 /** Between the groups of a batch: let the control thread proceed. */

@@ -20,11 +20,14 @@
 #include "router_all.h"
 #include "router_queue.h"
 #include "scan.h"
+#include "sized.h"
+#include "timed.h"
 
 #define DEFAULT_TIMEOUT_MS 5000u
 #define DEFAULT_CACHE_ENTRIES 65536u
 /* A limit against mistakes: this many take 40 GiB. */
 #define CACHE_ENTRIES_MAX (1u << 30)
+#define FLAGS_ALL ((uint32_t)FARKV_OPEN_READONLY | (uint32_t)FARKV_OPEN_LATENCY)
 #define DEFAULT_CACHE_BYTES ((size_t)1 << 20)
 
 /* ---- open and close ---------------------------------------------------------------- */
@@ -86,7 +89,7 @@ static int options_take(const struct farkv_options *o,
 			       "options: a field is set that libfarkv %s does "
 			       "not know",
 			       farkv_version());
-	if (o->flags & ~(uint32_t)FARKV_OPEN_READONLY)
+	if (o->flags & ~FLAGS_ALL)
 		return err_set(FARKV_EINVAL, "options: unknown flags 0x%x",
 			       o->flags);
 	memcpy(&all, o, UTIL_MIN(o->size, sizeof(all)));
@@ -122,6 +125,7 @@ int farkv_open(const char *uri, const struct farkv_options *opts,
 {
 	struct farkv_options o;
 	struct uri *seeds;
+	struct farkv *kv;
 	size_t n;
 	int err;
 
@@ -133,15 +137,24 @@ int farkv_open(const char *uri, const struct farkv_options *opts,
 		err = uri_resolve_list(uri, &seeds, &n);
 	if (err)
 		return err;
-	err = handle_open_any(seeds, n, &o, kv_out);
+	err = handle_open_any(seeds, n, &o, &kv);
 	free(seeds);
+	if (!err && (o.flags & FARKV_OPEN_LATENCY)) {
+		err = timed_start(kv);
+		if (err)
+			handle_close(kv);
+	}
+	if (!err)
+		*kv_out = kv;
 	return err;
 }
 
 void farkv_close(struct farkv *kv)
 {
-	if (kv)
-		handle_close(kv);
+	if (!kv || !handle_close_begin(kv))
+		return;
+	timed_stop(kv);
+	handle_close_end(kv);
 }
 
 /* ---- buffers ---------------------------------------------------------------------------- */
@@ -289,7 +302,7 @@ int farkv_poll(struct farkv *kv, struct farkv_completion *completions,
 	n = queue_poll(kv, completions, max);
 	if (n == HANDLE_CLUSTER)
 		n = router_poll(kv, completions, max);
-	return queue_end(kv, n);
+	return queue_end(kv, timed_took(kv, n));
 }
 
 int farkv_wait(struct farkv *kv, struct farkv_completion *completions, size_t max,
@@ -302,7 +315,7 @@ int farkv_wait(struct farkv *kv, struct farkv_completion *completions, size_t ma
 	n = queue_wait(kv, completions, max, timeout_ms);
 	if (n == HANDLE_CLUSTER)
 		n = router_wait(kv, completions, max, timeout_ms);
-	return queue_end(kv, n);
+	return queue_end(kv, timed_took(kv, n));
 }
 
 size_t farkv_in_flight(const struct farkv *kv)
@@ -449,28 +462,6 @@ static void figures_take(const struct msg *answer, uint64_t *first, uint16_t end
 		if (id >= 1 && id < end)
 			first[id - 1] = answer->stats.stat[i].value;
 	}
-}
-
-/*
- * Copy `n` bytes of a result to a caller whose struct has `size` bytes: an older struct gets
- * the fields that it has, a newer one zeros for the rest.
- */
-static void sized_copy(void *dst, size_t size, const void *src, size_t n)
-{
-	size_t known = UTIL_MIN(size, n);
-
-	memcpy((uint8_t *)dst + sizeof(size_t),
-	       (const uint8_t *)src + sizeof(size_t), known - sizeof(size_t));
-	memset((uint8_t *)dst + known, 0, size - known);
-}
-
-static int size_check(const char *what, size_t size)
-{
-	if (size >= 2 * sizeof(size_t) && size <= 4096)
-		return 0;
-	return err_set(FARKV_EINVAL,
-		       "%s: size is %zu; set it to sizeof the struct", what,
-		       size);
 }
 
 int farkv_stats(struct farkv *kv, struct farkv_stats *stats)

@@ -16,6 +16,7 @@
 #include "router.h"
 #include "router_batch.h"
 #include "router_map.h"
+#include "timed.h"
 
 /* ---- one key ------------------------------------------------------------------------- */
 
@@ -128,6 +129,7 @@ IN_LINE int key_op(struct farkv *kv, const struct prefetch *prefetch, const stru
 }
 
 static int cluster_call(struct farkv **at, const void *key, size_t key_len, const struct request *w);
+static int timed_call(struct farkv **at, const void *key, size_t key_len, const struct request *w);
 
 /* NOLINTBEGIN(misc-no-recursion): once, from a cluster's handle to its member's. */
 /* *at is the handle, and afterwards the one that has the result: that of the key's server. */
@@ -140,6 +142,8 @@ IN_LINE int key_call(struct farkv **at, const void *key, size_t key_len, const s
 
 	if (!kv)
 		return handle_missing();
+	if (__builtin_expect(kv->timed, 0))
+		return timed_call(at, key, key_len, w);
 	prefetched = take_prefetch(kv, key, key_len, &prefetch);
 	if (!handle_enter_at_once(kv)) {
 		err = handle_enter_otherwise(kv);
@@ -167,6 +171,28 @@ cluster_call(struct farkv **at, const void *key, size_t key_len, const struct re
 		err = key_call(at, key, key_len, w);
 	} while (c.kv->router->leased && c.member != c.kv && router_again(&c, &err));
 	return err;
+}
+
+static enum farkv_latency_kind latency_of(enum index_kind kind)
+{
+	switch (kind) {
+	case INDEX_GET:
+		return FARKV_LATENCY_GET;
+	case INDEX_EXISTS:
+		return FARKV_LATENCY_EXISTS;
+	default:
+		return kind_deletes(kind) ? FARKV_LATENCY_DELETE : FARKV_LATENCY_PUT;
+	}
+}
+
+static __attribute__((noinline)) int
+timed_call(struct farkv **at, const void *key, size_t key_len, const struct request *w)
+{
+	struct farkv *kv = *at;
+	uint64_t began = timed_begin(kv);
+	int err = key_call(at, key, key_len, w);
+
+	return timed_end(kv, latency_of(w->kind), err, began);
 }
 /* NOLINTEND(misc-no-recursion) */
 
@@ -198,11 +224,22 @@ static __attribute__((noinline)) int get_slow(struct farkv *kv, const void *key,
 }
 
 /* NOLINTBEGIN(misc-no-recursion): once, from a cluster's handle to its member's. */
+static __attribute__((noinline)) int get_timed(struct farkv *kv, const void *key, size_t key_len,
+					       struct farkv_value *value_out)
+{
+	uint64_t began = timed_begin(kv);
+	int err = farkv_get(kv, key, key_len, value_out);
+
+	return timed_end(kv, FARKV_LATENCY_GET, err, began);
+}
+
 /* Apart from get_slow(): a cluster's handle comes here each time. */
 static __attribute__((noinline)) int get_otherwise(struct farkv *kv, const void *key,
 						   size_t key_len,
 						   struct farkv_value *value_out)
 {
+	if (kv && kv->timed)
+		return get_timed(kv, key, key_len, value_out);
 	if (kv && kv->router && !kv->taken && !kv->router->leased)
 		return farkv_get(router_member(kv->router, key, key_len), key, key_len, value_out);
 	return get_slow(kv, key, key_len, value_out);
@@ -234,13 +271,12 @@ IN_LINE bool get_enter(struct farkv *kv, const void *key, size_t key_len,
 {
 	const struct index *ix = kv->conn.index;
 
-	if (!ix || !key || key_len - 1 >= kv->conn.sb->max_key)
+	if (!ix || kv->taken || !key || key_len - 1 >= kv->conn.sb->max_key)
 		return false;
 	k->data = key;
 	k->len = (uint16_t)key_len;
 	k->hash = hash_key_in_line(kv->conn.sb->hash_seed, key, key_len);
-	return window_prefetch(ix, k->hash, window_out) && !kv->taken &&
-	       handle_enter_free(kv);
+	return window_prefetch(ix, k->hash, window_out) && handle_enter_free(kv);
 }
 
 int farkv_get(struct farkv *kv, const void *key, size_t key_len,
@@ -322,9 +358,20 @@ put_slow(struct farkv *kv, const void *key, size_t key_len, const void *value, s
 
 /* NOLINTBEGIN(misc-no-recursion): as in get_otherwise(). */
 static __attribute__((noinline)) int
+put_timed(struct farkv *kv, const void *key, size_t key_len, const void *value, size_t value_len)
+{
+	uint64_t began = timed_begin(kv);
+	int err = farkv_put(kv, key, key_len, value, value_len);
+
+	return timed_end(kv, FARKV_LATENCY_PUT, err, began);
+}
+
+static __attribute__((noinline)) int
 put_otherwise(struct farkv *kv, const void *key, size_t key_len, const void *value,
 	      size_t value_len)
 {
+	if (kv->timed)
+		return put_timed(kv, key, key_len, value, value_len);
 	if (kv->router && !kv->taken && !kv->router->leased)
 		return farkv_put(router_member(kv->router, key, key_len), key, key_len, value,
 				 value_len);
@@ -342,14 +389,14 @@ IN_LINE bool put_enter(struct farkv *kv, const void *key, size_t key_len,
 	const struct superblock *sb = kv->conn.sb;
 	struct index_key k;
 
-	if (!ix || !key || !w->value || key_len - 1 >= sb->max_key ||
+	if (!ix || kv->taken || !key || !w->value || key_len - 1 >= sb->max_key ||
 	    w->value_len > sb->max_value)
 		return false;
 	k.data = key;
 	k.len = (uint16_t)key_len;
 	k.hash = hash_key_in_line(sb->hash_seed, key, key_len);
 	put_start(p, &k, w->value, (uint32_t)w->value_len);
-	return window_prefetch(ix, p->key.hash, &p->slots) && !kv->taken &&
+	return window_prefetch(ix, p->key.hash, &p->slots) &&
 	       put_fits(ix, &p->key, p->value_len) &&
 	       index_versions_left(ix) >= HANDLE_VERSIONS && handle_enter_free(kv);
 }
@@ -504,7 +551,7 @@ static void gets_end(struct farkv *kv, bool large)
 	kv->batched = large;
 }
 
-int farkv_mget(struct farkv *kv, struct farkv_get_item *items, size_t n)
+static int mget(struct farkv *kv, struct farkv_get_item *items, size_t n)
 {
 	bool large;
 	int err = items_check(kv, items, "items", n);
@@ -523,7 +570,15 @@ int farkv_mget(struct farkv *kv, struct farkv_get_item *items, size_t n)
 	return err;
 }
 
-int farkv_mget_into(struct farkv *kv, struct farkv_get_into_item *items, size_t n)
+int farkv_mget(struct farkv *kv, struct farkv_get_item *items, size_t n)
+{
+	uint64_t began = timed_begin(kv);
+	int err = mget(kv, items, n);
+
+	return timed_end(kv, FARKV_LATENCY_MGET, err, began);
+}
+
+static int mget_into(struct farkv *kv, struct farkv_get_into_item *items, size_t n)
 {
 	bool large;
 	int err = items_check(kv, items, "items", n);
@@ -542,7 +597,15 @@ int farkv_mget_into(struct farkv *kv, struct farkv_get_into_item *items, size_t 
 	return err;
 }
 
-int farkv_mput(struct farkv *kv, struct farkv_put_item *items, size_t n)
+int farkv_mget_into(struct farkv *kv, struct farkv_get_into_item *items, size_t n)
+{
+	uint64_t began = timed_begin(kv);
+	int err = mget_into(kv, items, n);
+
+	return timed_end(kv, FARKV_LATENCY_MGET, err, began);
+}
+
+static int mput(struct farkv *kv, struct farkv_put_item *items, size_t n)
 {
 	int err = items_check(kv, items, "items", n);
 
@@ -558,6 +621,14 @@ int farkv_mput(struct farkv *kv, struct farkv_put_item *items, size_t n)
 	err = batch_put(kv, items, n);
 	handle_end(kv);
 	return err;
+}
+
+int farkv_mput(struct farkv *kv, struct farkv_put_item *items, size_t n)
+{
+	uint64_t began = timed_begin(kv);
+	int err = mput(kv, items, n);
+
+	return timed_end(kv, FARKV_LATENCY_MPUT, err, began);
 }
 
 static int mexists(struct farkv *kv, const struct farkv_key *keys, size_t n, uint8_t *bitmap,
@@ -579,15 +650,17 @@ static int mexists(struct farkv *kv, const struct farkv_key *keys, size_t n, uin
 int farkv_mexists(struct farkv *kv, const struct farkv_key *keys, size_t n, uint8_t *bitmap,
 		  size_t *prefix_out)
 {
+	uint64_t began;
 	size_t prefix = 0;
 	int err;
 
 	if (kv && handle_is_busy(kv))
 		return handle_busy(kv);
+	began = timed_begin(kv);
 	if (bitmap)
 		memset(bitmap, 0, n / 8 + (n % 8 != 0));
 	err = mexists(kv, keys, n, bitmap, &prefix);
 	if (prefix_out)
 		*prefix_out = prefix;
-	return err;
+	return timed_end(kv, FARKV_LATENCY_MEXISTS, err, began);
 }

@@ -20,6 +20,7 @@
 
 #include "router.h"
 #include "router_map.h"
+#include "timed.h"
 
 /* Digits of the largest number. */
 #define DIGITS_MAX 20u
@@ -164,6 +165,14 @@ static int update_in_cluster(struct farkv *kv, struct update *u)
 }
 /* NOLINTEND(misc-no-recursion) */
 
+static int timed_update(struct farkv *kv, struct update *u)
+{
+	uint64_t began = timed_begin(kv);
+	int err = update(kv, u);
+
+	return timed_end(kv, FARKV_LATENCY_UPDATE, err, began);
+}
+
 /* ---- counters ------------------------------------------------------------------------ */
 
 /* Digits, and blanks after them: memcached leaves these where a number gets shorter. */
@@ -249,7 +258,7 @@ static int count(struct farkv *kv, struct update *u, const struct farkv_incr_opt
 
 	u->make = make_number;
 	if (!err)
-		err = update(kv, u);
+		err = timed_update(kv, u);
 	if (!err && value_out)
 		*value_out = u->number;
 	return err;
@@ -316,7 +325,7 @@ static int extend(struct farkv *kv, struct update *u)
 		return err_set(FARKV_ETOOLARGE, "the data have %zu bytes, no store takes as many",
 			       u->part_len);
 	u->make = make_whole;
-	err = update(kv, u);
+	err = timed_update(kv, u);
 	free(u->whole);
 	return err;
 }

@@ -48,6 +48,7 @@
 #define HANDLE_NEVER UINT64_MAX /* a time that does not come */
 
 struct index_scan;
+struct latency;
 struct notifier;
 struct queue;
 struct router;
@@ -69,8 +70,9 @@ struct farkv {
 			bool queued; /* requests are in flight, or are the program's */
 			bool polled;  /* requests were handed out: the next call's end */
 			bool batched; /* ... or large values of a batch: releases them */
+			bool timed; /* the next call is to be recorded: timed.h */
 		};
-		uint32_t taken; /* all four bytes (little-endian: HANDLE_BUSY is `busy` alone) */
+		uint64_t taken; /* all of these (little-endian: HANDLE_BUSY is `busy` alone) */
 	};
 	uint64_t op_timeout_ns;
 	uint64_t farewell_ns; /* farkv_close() waits this long for the server */
@@ -112,6 +114,7 @@ struct farkv {
 	uint64_t fork_gen;
 	struct opened opened;
 	struct farkv_counters before; /* of earlier connections */
+	struct latency *latency; /* NULL: none is recorded */
 	/* Of a cluster's servers: this handle has no connection. NULL: it is one server's. */
 	struct router *router;
 	const char *server_name; /* of a cluster's server; else NULL, ... */

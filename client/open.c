@@ -258,8 +258,7 @@ static const struct farkv *busy_one(const struct farkv *kv)
 	return NULL;
 }
 
-/* True if the handle may be closed; otherwise logs the reason. */
-static bool may_close(struct farkv *kv)
+bool handle_close_begin(struct farkv *kv)
 {
 	if (!opened_remove(&kv->opened)) {
 		err_set(FARKV_EINVAL,
@@ -327,8 +326,13 @@ static void close_handle(struct farkv *kv, uint64_t until)
 	close_one(kv, until);
 }
 
+void handle_close_end(struct farkv *kv)
+{
+	close_handle(kv, clock_now_ns() + kv->farewell_ns);
+}
+
 void handle_close(struct farkv *kv)
 {
-	if (may_close(kv))
-		close_handle(kv, clock_now_ns() + kv->farewell_ns);
+	if (handle_close_begin(kv))
+		handle_close_end(kv);
 }

@@ -12,6 +12,7 @@
 #include "common/base/util.h"
 
 #include "dial.h"
+#include "latency.h"
 #include "notifier.h"
 #include "queue_turn.h"
 
@@ -340,14 +341,26 @@ static void deliver(struct farkv *kv, struct request *r,
 	q->in_flight--;
 }
 
+/* Its time began at op_timeout_ms before its deadline. */
+static void record(const struct farkv *kv, const struct request *r, int result, uint64_t now_ns)
+{
+	latency_record(kv->latency, FARKV_LATENCY_REQUEST, result,
+		       now_ns - (r->deadline_ns - kv->op_timeout_ns));
+}
+
 static int take(struct farkv *kv, struct farkv_completion *out, size_t max)
 {
 	struct queue *q = kv->queue;
 	struct request *r;
 	size_t n = 0;
+	uint64_t now = kv->latency && q->done.first ? clock_now_ns() : 0;
 
-	while (n < max && (r = list_take(&q->done)))
-		deliver(kv, r, &out[n++]);
+	while (n < max && (r = list_take(&q->done))) {
+		deliver(kv, r, &out[n]);
+		if (now)
+			record(kv, r, out[n].result, now);
+		n++;
+	}
 	return (int)n;
 }
 

@@ -498,6 +498,14 @@ public:
 
 	struct ::farkv_counters counters() const { return filled<struct ::farkv_counters>(::farkv_counters); }
 
+	/** farkv_latency() of a store that was opened with FARKV_OPEN_LATENCY. */
+	struct ::farkv_latency latency(::farkv_latency_kind kind) const
+	{
+		return filled<struct ::farkv_latency>([kind](const ::farkv *kv, struct ::farkv_latency *l) {
+			return ::farkv_latency(kv, kind, l);
+		});
+	}
+
 	/** farkv_server(): server `i` of the store, or none. */
 	std::optional<struct ::farkv_server> server(std::size_t i) const
 	{
@@ -667,6 +675,15 @@ private:
 	store &store_;
 	bytes_span memory_;
 };
+
+/** The text of farkv_metrics(), of all stores of the process. */
+inline std::string metrics()
+{
+	std::string text(FARKV_METRICS_MAX, '\0');
+
+	text.resize(farkv_metrics(text.data(), text.size()));
+	return text;
+}
 
 } // namespace farkvpp
 #endif // FARKV_HPP

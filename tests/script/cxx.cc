@@ -277,6 +277,17 @@ static void a_store_moves_and_closes_once()
 	CHECK(sessions <= 2);
 }
 
+static void a_store_records_latency_if_asked()
+{
+	options o;
+
+	o.flags = FARKV_OPEN_LATENCY;
+	store recording(nullptr, o), other;
+	CHECK(!recording.get("no such key") && recording.latency(FARKV_LATENCY_GET).count == 1);
+	CHECK(thrown([&] { (void)other.latency(FARKV_LATENCY_GET); }) == FARKV_EINVAL);
+	CHECK(metrics().find("farkv_client_latency_seconds_count{call=\"get\"} 1\n") != std::string::npos);
+}
+
 #define RUN(f) (std::printf("%s\n", #f), f())
 int main()
 {
@@ -291,4 +302,5 @@ int main()
 	RUN(a_scan_lists_all_and_ends_when_its_caller_throws);
 	RUN(requests_in_flight_come_back_with_their_tags);
 	RUN(a_store_moves_and_closes_once);
+	RUN(a_store_records_latency_if_asked);
 }

@@ -13,7 +13,7 @@ tried() {
 		-fsanitize=address,undefined -fno-sanitize-recover=all \
 		-I"$srcdir/include" "$srcdir/tests/script/cxx.cc" -o "$dir/program" \
 		-L"$top_builddir/client/.libs" -lfarkv || return
-	expect 0 "$dir/program" && shows '^a_store_moves_and_closes_once$'
+	expect 0 "$dir/program" && shows '^a_store_records_latency_if_asked$'
 }
 
 start_server cxx -m 64m

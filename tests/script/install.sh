@@ -75,6 +75,9 @@ $cc -Wall -Wextra -Werror "$srcdir/examples/epoll.c" -o "$dir/epoll" \
 # shellcheck disable=SC2046
 $cc -Wall -Wextra -Werror "$srcdir/examples/threads.c" -o "$dir/threads" \
 	$(pkg-config --cflags --libs farkv) -pthread || die "threads"
+# shellcheck disable=SC2046
+$cc -Wall -Wextra -Werror "$srcdir/examples/metrics.c" -o "$dir/metrics" \
+	$(pkg-config --cflags --libs farkv) || die "metrics"
 # The static library and, of the others, what the linker takes.
 # shellcheck disable=SC2046
 $cc -Wall -Wextra -Werror "$srcdir/examples/hello.c" -o "$dir/static" \
@@ -154,6 +157,8 @@ case $("$dir/session" 17) in
 *) die "session: use" ;;
 esac
 "$dir/session" 18 2>"$dir/err" && die "session: unknown"
+"$dir/metrics" "$dir/client.prom" >"$dir/out" || die "metrics"
+grep -q '^farkv_client_latency_seconds_count{call="put"} 1000$' "$dir/client.prom" || die "metrics: the file"
 "$dir/threads"
 [ "$("$root/bin/kvcli" get counter)" = 4000 ] || die "threads"
 [ "$("$root/bin/kvcli" get hello)" = world ] || die "the installed kvcli"

@@ -6,6 +6,7 @@ metrics.py HOST:PORT stats KVCLI           /metrics has the figures of kvcli sta
 metrics.py HOST:PORT hostile               requests that are cut, long, many, slow or no HTTP
 metrics.py HOST:PORT uses FILE...          /metrics has the names and labels in FILEs
 metrics.py : dashboard FILE                FILE is a dashboard for Grafana; prints its expressions
+metrics.py : client FILE                   FILE is the text of farkv_metrics()
 """
 import json
 import re
@@ -70,6 +71,33 @@ def parse(text):
     return values, helps, types
 
 
+def histogram(values, name):
+    """The buckets of each of its series ascend, and the last one is the count."""
+    for labels, n in values[name + "_count"].items():
+        buckets = {k: v for k, v in values[name + "_bucket"].items() if k.startswith(labels[:-1] + ",")}
+        bounds = [float(re.search('le="([^"]*)"', k)[1]) for k in buckets]
+        found = list(buckets.values())
+        if bounds != sorted(set(bounds)) or bounds[-1] != float("inf"):
+            sys.exit(f"{name}{labels}: {bounds}")
+        if found != sorted(found) or found[-1] != n:
+            sys.exit(f"{name}{labels}: {found}, {n}")
+        if values[name + "_sum"][labels] < 0 or (n > 0) != (values[name + "_sum"][labels] > 0):
+            sys.exit(f"{name}{labels}: the sum")
+
+
+def client(path):
+    with open(path) as f:
+        values, helps, types = parse(f.read())
+    histogram(values, "farkv_client_latency_seconds")
+    for name in helps:
+        if not name.startswith("farkv_client_") or not helps[name].endswith("."):
+            sys.exit(f"HELP of {name}: {helps[name]}")
+        if (types[name] == "counter") != name.endswith("_total"):
+            sys.exit(f"{name} is a {types[name]}")
+    for labels, n in values["farkv_client_latency_seconds_count"].items():
+        print(labels, int(n), int(values["farkv_client_errors_total"][labels]))
+
+
 # Figures that go on by themselves or by asking.
 MOVING = {"uptime_ms", "cpu_ns", "sessions", "sessions_total", "grants", "hints", "blocks_granted", "blocks_free",
           "blocks_held", "blocks_deferred", "free_bytes", "barrier_waits", "barriers", "sweeps", "sweep_ns"}
@@ -120,12 +148,8 @@ def stats(kvcli):
     for name, kind in types.items():
         if (kind == "counter") != name.endswith("_total"):
             sys.exit(f"{name} is a {kind}")
-    pauses = values["farkv_pause_seconds_count"]
-    for labels, n in pauses.items():
-        buckets = [v for k, v in values["farkv_pause_seconds_bucket"].items() if k.startswith(labels[:-1])]
-        if buckets != sorted(buckets) or buckets[-1] != n:
-            sys.exit(f"farkv_pause_seconds{labels}: {buckets}, {n}")
-    if not sum(pauses.values()):
+    histogram(values, "farkv_pause_seconds")
+    if not sum(values["farkv_pause_seconds_count"].values()):
         sys.exit("no pauses are counted")
     print(len(values))
 
@@ -243,6 +267,8 @@ elif sys.argv[2] == "stats":
     stats(sys.argv[3])
 elif sys.argv[2] == "uses":
     uses(sys.argv[3:])
+elif sys.argv[2] == "client":
+    client(sys.argv[3])
 elif sys.argv[2] == "dashboard":
     dashboard(sys.argv[3])
 else:

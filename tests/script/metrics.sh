@@ -61,6 +61,21 @@ at=:
 expect 0 ask dashboard "$srcdir/contrib/grafana/farkv.json" && silent
 where s
 
+# ---- what a program tells of itself
+# shellcheck disable=SC2086 # words of a compiler
+if command -v "${CC%% *}" >/dev/null && [ "${SANITIZED:-no}" = no ]; then
+	expect 0 $CC -Wall -Wextra -Werror -I"$srcdir/include" "$srcdir/examples/metrics.c" \
+		-o "$dir/program" -L"$top_builddir/client/.libs" -lfarkv
+	expect 0 "$dir/program" "$dir/client.prom" && shows '^1000 gets: 50 % in [0-9]+ ns, 99 % in [0-9]+ ns$'
+	expect 0 python3 "$srcdir/tests/script/metrics.py" : client "$dir/client.prom"
+	prints '{call="get"} 1000 0\n{call="put"} 1000 0\n'
+	[ ! -e "$dir/client.prom.new" ] || fail "a partial file remains"
+	expect 1 "$dir/program" "$dir/no/such/folder" && says 'No such file'
+	expect 1 env FARKV_URI="$dir/nobody" "$dir/program" && says 'no server'
+else
+	echo "not tested: examples/metrics.c needs a compiler, and no sanitizer"
+fi
+
 # ---- the port is taken
 refused() { # STATUS MESSAGE OPTION...
 	want=$1 message=$2

@@ -63,7 +63,7 @@ class Header:
         text = re.sub(r"^#.*$", "", text, flags=re.M).replace("FARKV_MUST_CHECK", "")
         self.functions = {
             name: squeezed(proto) for proto, name in
-            re.findall(r"^((?:int|void|size_t|const char)[ *]+(farkv_\w+)\([^;]*\)\s*;)", text, re.M)}
+            re.findall(r"^((?:int|void|size_t|uint64_t|const char)[ *]+(farkv_\w+)\([^;]*\)\s*;)", text, re.M)}
         self.structs = {
             name: [squeezed(d) for d in body.split(";") if d.strip()] for name, body in
             re.findall(r"^struct (farkv_\w+) \{(.*?)^\};", text, re.M | re.S)}
@@ -95,7 +95,7 @@ def check_functions(pages, header):
             listed.setdefault(name, []).append(file)
             if name not in header.functions and name + ".3" not in pages:
                 fail("%s: its NAME lists %s, which is no function of farkv.h" % (file, name))
-        for proto in re.findall(r"(?:int|void|size_t|const char)[ *]+farkv_\w+\([^;]*\)\s*;",
+        for proto in re.findall(r"(?:int|void|size_t|uint64_t|const char)[ *]+farkv_\w+\([^;]*\)\s*;",
                                 plain(section(page, "SYNOPSIS"))):
             name = re.search(r"(farkv_\w+)\(", proto)[1]
             shown.setdefault(name, []).append(file)

@@ -13,6 +13,14 @@ cp "$dir/out" "$dir/metrics"
 expect 0 promtool check metrics <"$dir/metrics" && silent
 expect 0 promtool check rules "$srcdir/contrib/prometheus/farkv.rules.yml" && shows 'SUCCESS: [1-9][0-9]* rules found'
 
+# shellcheck disable=SC2086 # words of a compiler
+if command -v "${CC%% *}" >/dev/null && [ "${SANITIZED:-no}" = no ]; then
+	expect 0 $CC -I"$srcdir/include" "$srcdir/examples/metrics.c" -o "$dir/program" \
+		-L"$top_builddir/client/.libs" -lfarkv
+	expect 0 "$dir/program" "$dir/client.prom"
+	expect 0 promtool check metrics <"$dir/client.prom" && silent
+fi
+
 # The dashboard's expressions as rules.
 expect 0 python3 "$srcdir/tests/script/metrics.py" : dashboard "$srcdir/contrib/grafana/farkv.json"
 {

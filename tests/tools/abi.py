@@ -30,7 +30,7 @@ def symbols(library):
 
 
 def declarations(text):
-    for m in re.finditer(r"^(?:int|void|size_t|const char)\b[^;{}#]*?\)\s*;", text, re.M):
+    for m in re.finditer(r"^(?:int|void|size_t|uint64_t|const char)\b[^;{}#]*?\)\s*;", text, re.M):
         yield " ".join(m[0].split()).replace(") ;", ");")
 
 

@@ -84,7 +84,7 @@ fi
 sed -n 's/.*[ *]\(farkv_[a-z_]*\)(.*/\1/p' "$srcdir/include/farkv.h" |
 	grep -v '^farkv_error$' | sort -u >"$dir/declared.all"
 # Declarations begin at the left margin; names in comments do not count.
-grep -E '^(int|void|size_t|const char)\b' "$srcdir/include/farkv.h" |
+grep -E '^(int|void|size_t|uint64_t|const char)\b' "$srcdir/include/farkv.h" |
 	sed -n 's/.*\b\(farkv_[a-z_]*\)(.*/\1/p' | sort -u >"$dir/declared"
 [ "$(wc -l <"$dir/declared")" -ge 18 ] || fail "the test reads farkv.h wrongly"
 nm -D --defined-only "$top_builddir/client/.libs/libfarkv.so" |

@@ -507,6 +507,49 @@ static uint64_t blocks_out(struct farkv *h)
 	return sum;
 }
 
+static uint64_t recorded(const struct farkv *h, uint32_t kind)
+{
+	struct farkv_latency l = {.size = sizeof(l)};
+
+	OK(farkv_latency(h, kind, &l));
+	return l.count;
+}
+
+START_TEST(latency_is_recorded_by_the_handle_of_all_servers)
+{
+	struct farkv_latency l = {.size = sizeof(l)};
+	struct farkv_server one = {.size = sizeof(one)};
+	struct farkv_request reqs[30];
+	struct farkv_completion c[30];
+	struct farkv_options o;
+	struct farkv *h;
+
+	store_all();
+	farkv_options_init(&o);
+	o.flags = FARKV_OPEN_LATENCY;
+	o.connect_timeout_ms = o.op_timeout_ms = CLUSTER_TIMEOUT_MS;
+	OK(farkv_open(srv[0].path, &o, &h));
+	for (unsigned i = 0; i < 30; i++) {
+		OK(e2e_probe(h, keys[i]));
+		OK(e2e_put(h, keys[i], "value"));
+		OK(e2e_del(h, keys[i]));
+	}
+	OK(farkv_server(h, 0, &one));
+	ck_assert_int_ne(e2e_probe(one.handle, keys[100]), FARKV_EINVAL);
+	FAILS(FARKV_EINVAL, farkv_latency(one.handle, FARKV_LATENCY_GET, &l));
+	requests_make(reqs, 30, FARKV_REQUEST_EXISTS);
+	ck_assert_int_eq(farkv_submit(h, reqs, 30), 30);
+	for (int n = 0; n < 30;)
+		n += farkv_wait(h, c, 30, CLUSTER_TIMEOUT_MS);
+	ck_assert_uint_eq(recorded(h, FARKV_LATENCY_GET), 30);
+	ck_assert_uint_eq(recorded(h, FARKV_LATENCY_PUT), 30);
+	ck_assert_uint_eq(recorded(h, FARKV_LATENCY_DELETE), 30);
+	ck_assert_uint_eq(recorded(h, FARKV_LATENCY_REQUEST), 30);
+	farkv_close(h);
+	ck_assert_uint_eq(recorded(NULL, FARKV_LATENCY_REQUEST), 30);
+}
+END_TEST
+
 START_TEST(sizes_of_blocks_are_sums_and_sessions_each_servers)
 {
 	struct farkv_pause p = {.size = sizeof(p)};
@@ -579,6 +622,7 @@ static void add_others(TCase *t)
 	tcase_add_test(t, a_call_completes_the_requests_of_all_servers);
 	tcase_add_test(t, scan_cuts_between_no_keys_that_share_a_position);
 	tcase_add_test(t, figures_are_sums_over_the_servers);
+	tcase_add_test(t, latency_is_recorded_by_the_handle_of_all_servers);
 	tcase_add_test(t, sizes_of_blocks_are_sums_and_sessions_each_servers);
 }
 
