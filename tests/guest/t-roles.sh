@@ -224,14 +224,15 @@ testcase "a server with RDMA after one without: refused while a client of that o
 file=/dev/shm/t-roles.$$
 serve first -m 64 --transport shm --memory-file "$file"
 mkfifo "$dir/lines"
-background holder "$KVCLI" -s "$dir/first" <"$dir/lines"
-holder=$pid
+"$KVCLI" -s "$dir/first" <"$dir/lines" >"$dir/holder.log" 2>&1 &
+holder=$!
+servers="$servers $holder"
 exec 4>"$dir/lines"
 echo 'put key value' >&4
 until_true 5 kvcli -q -s "$dir/first" get key >"$dir/out"
 stop "$server" KILL
 for transport in rdma both; do
-	expect 1 "$KVSERVER" -s "$dir/first" --memory-file "$file" --transport "$transport" --no-auth &&
+	expect 1 timeout 60 "$KVSERVER" -s "$dir/first" --memory-file "$file" --transport "$transport" --no-auth &&
 		says "1 clients of this host may still write, one of them pid $holder, .*--transport shm" && prints ''
 done
 serve first --memory-file "$file" --transport shm
@@ -243,7 +244,8 @@ expect 0 kvcli -u "$(uri_of first kv)" put key other
 stop "$server" KILL
 mkfifo "$dir/reads"
 serve first --memory-file "$file" --transport both --no-auth
-background reader "$KVCLI" -s "$dir/first" <"$dir/reads"
+"$KVCLI" -s "$dir/first" <"$dir/reads" >"$dir/reader.log" 2>&1 &
+servers="$servers $!"
 exec 4>"$dir/reads"
 echo 'get key' >&4
 until_true 5 grep -q other "$dir/reader.log" || fail "a reader of the socket: $(cat "$dir/reader.log")"
