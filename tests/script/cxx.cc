@@ -279,13 +279,13 @@ static void a_store_moves_and_closes_once()
 
 static void a_store_records_latency_if_asked()
 {
-	options o;
+	farkvpp::options o;
 
 	o.flags = FARKV_OPEN_LATENCY;
 	store recording(nullptr, o), other;
 	CHECK(!recording.get("no such key") && recording.latency(FARKV_LATENCY_GET).count == 1);
 	CHECK(thrown([&] { (void)other.latency(FARKV_LATENCY_GET); }) == FARKV_EINVAL);
-	CHECK(metrics().find("farkv_client_latency_seconds_count{call=\"get\"} 1\n") != std::string::npos);
+	CHECK(farkvpp::metrics().find("farkv_client_latency_seconds_count{call=\"get\"} 1\n") != std::string::npos);
 }
 
 #define RUN(f) (std::printf("%s\n", #f), f())

@@ -47,15 +47,33 @@ static void teardown(void)
 	real_server_fini(&srv);
 }
 
+/* That counter is the one of this time. */
+static void check_counter(size_t i, uint64_t ns)
+{
+	ck_assert_uint_le(ns, farkv_latency_bound(i));
+	if (i > 0)
+		ck_assert_uint_gt(ns, farkv_latency_bound(i - 1));
+}
+
 static struct farkv_latency of(const struct farkv *h, uint32_t kind)
 {
 	struct farkv_latency l = {.size = sizeof(l)};
+	size_t first = FARKV_LATENCY_COUNTERS, last = 0;
 	uint64_t sum = 0;
 
 	OK(farkv_latency(h, kind, &l));
-	for (size_t i = 0; i < FARKV_LATENCY_COUNTERS; i++)
+	for (size_t i = 0; i < FARKV_LATENCY_COUNTERS; i++) {
+		if (l.counters[i] && first > i)
+			first = i;
+		if (l.counters[i])
+			last = i;
 		sum += l.counters[i];
+	}
 	ck_assert_uint_eq(sum, l.count);
+	if (l.count) {
+		check_counter(first, l.min_ns);
+		check_counter(last, l.max_ns);
+	}
 	ck_assert_uint_le(l.min_ns, l.max_ns);
 	ck_assert_uint_le(l.count * l.min_ns, l.sum_ns);
 	ck_assert_uint_ge(l.count * l.max_ns, l.sum_ns);
