@@ -43,7 +43,8 @@ static const struct opt opts[] = {
 	{.name = "client-keys", .letter = 'a', .type = OPT_STR, .offset = OFF(client_keys),
 	 .metavar = "FILE", .flags = OPT_PATH,
 	 .help = "Clients need a password: keys of those that may connect, one a line: NAME rw|ro "
-		 "KEY. kvcli keygen makes them; NAME is the user and KEY the password. Read again at SIGHUP."},
+		 "KEY. kvcli keygen makes them; NAME is the user and KEY the password. Read again at "
+		 "SIGHUP."},
 	{.name = "no-auth", .type = OPT_BOOL, .offset = OFF(no_auth),
 	 .help = "Let clients of other machines in without a password: everyone who reaches the "
 		 "port can read and write everything."},

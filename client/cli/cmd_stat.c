@@ -66,10 +66,11 @@ static void print_line(const struct cli *cli, const double v[COLUMNS])
 	char size[24];
 
 	for (unsigned i = 0; i < COLUMNS; i++) {
-		if (cli->json)
+		if (cli->json && columns[i].digits)
+			json_object_set_new(o, columns[i].name, json_real(v[i]));
+		else if (cli->json)
 			json_object_set_new(o, columns[i].name,
-					    columns[i].digits ? json_real(v[i]) :
-								json_integer((json_int_t)(v[i] + 0.5)));
+					    json_integer((json_int_t)(v[i] + 0.5)));
 		else if (cli->csv)
 			printf("%s%.*f", i ? "," : "", columns[i].digits, v[i]);
 		else if (i == USED)

@@ -52,7 +52,7 @@ def test_errors_have_code_and_detail_and_are_pythons_own(store):
             store.put(b"%d" % i, bytes(30 << 20))
     for call in (lambda: store["text"], lambda: store.put(b"k", "text"),
                  lambda: store.mget(["text"]), lambda: store.get_into(b"k", 5)):
-        with pytest.raises(TypeError, match="are bytes, bytearray or another buffer of bytes, not "):
+        with pytest.raises(TypeError, match="another buffer of bytes, not "):
             call()
 
 
