@@ -1216,8 +1216,9 @@ uint64_t farkv_latency_percentile(const struct farkv_latency *l, double percent)
  * Metrics of this process in Prometheus's text format 0.0.4, over all handles that record latency and
  * those that did: for each kind with calls the histogram farkv_client_latency_seconds{call="get"}, with
  * two buckets per power of two from 64 ns to 8.6 s, and farkv_client_errors_total; then the sums of
- * struct farkv_counters, which each handle adds up to every 10 ms when a recorded call ends. A
- * program serves this text, or writes it to a file for the textfile collector of node_exporter.
+ * struct farkv_counters, which a handle brings up to date when a recorded call ends, at most every
+ * 10 ms. A program serves this text, or writes it to a file for the textfile collector of
+ * node_exporter.
  *
  * Writes the first `cap` bytes to `buf`, which may be NULL if that is 0, without a '\0' after them.
  * Returns the length of all, at most FARKV_METRICS_MAX: a buffer of that size is always enough.
