@@ -250,6 +250,9 @@ static int settle_options(struct server_config *cfg)
 		return err_set(FARKV_EINVAL,
 			       "socket: path is longer than %d bytes",
 			       SOCKPATH_MAX - 1);
+	if (cfg->verify_file && cfg->memory_file)
+		return err_set(FARKV_EINVAL, "verify-file: it verifies %s and exits; leave "
+					     "--memory-file out", cfg->verify_file);
 	rc = serve_region(cfg);
 	return region_check(&rc);
 }

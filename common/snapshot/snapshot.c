@@ -12,6 +12,7 @@
 #include <farkv.h>
 
 #include "common/base/err.h"
+#include "common/base/textfile.h"
 #include "common/base/util.h"
 #include "common/base/wire.h"
 #include "common/region/hash.h"
@@ -240,6 +241,8 @@ int snapshot_read_begin(struct snapshot_reader *r)
 	if (err)
 		return err;
 	in = wire_reader(head, got);
+	if (textfile_check(r->name, head, got, NULL)) /* compressed */
+		return FARKV_EFORMAT;
 	if (got < 8 || wire_get_u64(&in) != MAGIC)
 		return err_set(FARKV_EFORMAT, "%s: this is no snapshot of kvcli save", r->name);
 	if (got < sizeof(head))

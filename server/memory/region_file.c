@@ -85,15 +85,19 @@ static int kind_check(const char *name, int fd)
 
 static int in_use(const struct region_file *f)
 {
-	unsigned long pid = state_of(f->fd).pid;
+	struct region_state st = state_of(f->fd);
+	char pid[32] = "another kvserver";
 
-	if (pid == 0)
+	if (st.pid == 0)
 		return err_set(FARKV_EREFUSED,
 			       "memory-file: another kvserver is just making %s: try again later, "
 			       "or choose another file", f->path);
+	/* Otherwise it is that of a server that has ended, whose region another one adopts. */
+	if (proc_start_time((pid_t)st.pid) == st.start_time)
+		snprintf(pid, sizeof(pid), "a kvserver (pid %lu)", (unsigned long)st.pid);
 	return err_set(FARKV_EREFUSED,
-		       "memory-file: %s is in use by a kvserver (pid %lu): stop it, take over "
-		       "with --replace, or choose another file",
+		       "memory-file: %s is in use by %s: stop it, take over with --replace, or "
+		       "choose another file",
 		       f->path, pid);
 }
 

@@ -11,6 +11,7 @@ KVGATE=$(unwrap "$KVGATE")
 export folder long KVGATE
 start_server main -m 64m
 echo 'no snapshot' >"$dir/text"
+echo 'no snapshot' | gzip >"$dir/text.gz"
 
 # STATUS | COMMAND | REGEX of the last line on stderr
 while IFS='|' read -r status command regex; do
@@ -32,6 +33,7 @@ done <<'END'
 64|kvserver --grace-ms -5|'-5' is not a whole number
 64|kvserver --node-name a|--cluster-map FILE .*and --node-name NAME belong together
 64|kvserver --replace|no region to take over; give --memory-file PATH
+64|kvserver --verify-file $dir/text -M $dir/store|leave --memory-file out
 78|kvserver --keys $dir/none|cannot open the key file .*/none
 78|kvserver --cluster-map $dir/none --node-name a|cannot open the map .*/none
 1|kvserver --socket $dir/main|already serves .*; stop it or choose another --socket
@@ -50,6 +52,7 @@ done <<'END'
 64|kvcli --timeout-ms fast get a|'fast' is not a whole number
 64|kvcli restore /nowhere|cannot open /nowhere
 1|kvcli fsck --file $dir/text|no snapshot of kvcli save
+1|kvcli restore $dir/text.gz|this is a gzip file; decompress it first: zcat .*/text.gz
 1|kvcli kill 99|no other session 99; kvcli clients lists them
 64|kvcli kill all|take the ID that clients prints
 64|kvcli keys --match|missing argument of option --match
