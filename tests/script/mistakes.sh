@@ -52,7 +52,7 @@ done <<'END'
 64|kvcli --timeout-ms fast get a|'fast' is not a whole number
 64|kvcli restore /nowhere|cannot open /nowhere
 1|kvcli fsck --file $dir/text|no snapshot of kvcli save
-1|kvcli restore $dir/text.gz|this is a gzip file; decompress it first: zcat .*/text.gz
+64|kvcli restore $dir/text.gz|this is a gzip file; decompress it first: zcat .*/text.gz
 1|kvcli kill 99|no other session 99; kvcli clients lists them
 64|kvcli kill all|take the ID that clients prints
 64|kvcli keys --match|missing argument of option --match
