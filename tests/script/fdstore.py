@@ -219,6 +219,8 @@ def passed_socket(systemd):
         check(new.close() == 0, "its end")
         first.ask("put a 1")
         check(first.say("get a") == "1", "the old client goes on")
+        # It is connected, not about to be: that needs a server.
+        check("answered in" in first.say("ping"), "the old client joins")
         pid = systemd.pid
     check(first.close() == 0, "the first client's end")
 
