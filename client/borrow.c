@@ -108,7 +108,7 @@ static int borrow_in_cluster(struct farkv *kv, const void *key, size_t key_len,
 
 /* NOLINTBEGIN(misc-no-recursion): once, from a cluster's handle to its member's. */
 static int borrow_call(struct farkv *kv, const void *key, size_t key_len,
-		 struct farkv_view *view_out)
+		       struct farkv_view *view_out)
 {
 	int err;
 

@@ -50,6 +50,7 @@ static pid_t peer_pid(int fd)
 	return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &len) ? 0 : cred.pid;
 }
 
+/* `listener`: the peer of a new connection; `before`: that of the session's. */
 static enum channel_next found(pid_t listener, pid_t before)
 {
 	/* systemd keeps the socket of a server that has ended for the next one. */

@@ -96,9 +96,9 @@ void channel_leave(struct channel *ch);
 /**
  * Whether a server listens at ch->next_server. A server that was killed closes its files one by
  * one: for a moment the one that ended may still listen. A socket that systemd keeps between two
- * servers counts as no server: its peer is the one that has ended. SAME_PROCESS: it may be the same,
- * because the peer of `ch` lives; that is systemd if `ch` waited for the first server. Some system
- * calls; never waits.
+ * servers counts as no server: its peer is the one that has ended. OTHER_PROCESS: the peer of
+ * `ch` has ended, so another server listens. SAME_PROCESS: that peer lives, and may be the server
+ * or, if `ch` waited for the first server, systemd. Some system calls; never waits.
  */
 enum channel_next { CHANNEL_NO_SERVER, CHANNEL_SAME_PROCESS, CHANNEL_OTHER_PROCESS };
 enum channel_next channel_look(const struct channel *ch);

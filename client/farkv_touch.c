@@ -63,7 +63,7 @@ static int touch_key(struct farkv *kv, const void *key, size_t key_len, uint64_t
 	}
 }
 
-/* These are several calls, and a key that the previous one returned lasts for one of them. */
+/* A touch makes several calls, and a key that an earlier call returned is valid for one only. */
 static int touch(struct farkv *kv, const void *key, size_t key_len, uint64_t ttl_ms,
 		 struct farkv_value *value_out)
 {

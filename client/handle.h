@@ -70,7 +70,7 @@ struct farkv {
 			bool queued; /* requests are in flight, or are the program's */
 			bool polled;  /* requests were handed out: the next call's end */
 			bool batched; /* ... or large values of a batch: releases them */
-			bool timed; /* the next call is to be recorded: timed.h */
+			bool timed; /* record the next call: timed.h */
 		};
 		uint64_t taken; /* all of these (little-endian: HANDLE_BUSY is `busy` alone) */
 	};

@@ -29,7 +29,7 @@ struct latency {
 	struct farkv_latency kind[LATENCY_KINDS]; /* `count` is computed when it is read */
 };
 
-/** An empty one in the list, or NULL: out of memory. */
+/** Add an empty one to the list. NULL: out of memory. */
 struct latency *latency_new(void);
 /** Its handle is closed: add it to the sum of those, and free it. NULL is allowed. */
 void latency_retire(struct latency *l);
@@ -39,10 +39,10 @@ void latency_record(struct latency *l, enum farkv_latency_kind kind, int result,
 /** Store the handle's counters, as of `now_ns`. */
 void latency_store(struct latency *l, const struct farkv_counters *c, uint64_t now_ns);
 
-/** A kind of `l`, or with NULL of all in the list and of those that were. `size` is not set. */
+/** Read one kind of `l`, or with NULL the sum of all handles, also closed ones. `size` is 0. */
 void latency_read(const struct latency *l, enum farkv_latency_kind kind,
 		  struct farkv_latency *out);
-/** The sums of the counters of all; returns how many are in the list. */
+/** The sums of the counters of all handles, open and closed. Returns how many are open. */
 uint64_t latency_figures(uint64_t sum_out[LATENCY_FIGURES]);
 
 /** As farkv_latency_bound(). */

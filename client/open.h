@@ -22,7 +22,7 @@ int handle_open_any(const struct uri *seeds, size_t n, const struct farkv_option
 /** As farkv_close(). Logs an error and does nothing if the handle is not open (closed before)
  * or busy. */
 void handle_close(struct farkv *kv);
-/** The same in two steps: if true it is not open any more, and handle_close_end() has to follow. */
+/** The same in two steps. True: nobody can use the handle, and handle_close_end() must follow. */
 bool handle_close_begin(struct farkv *kv);
 void handle_close_end(struct farkv *kv);
 

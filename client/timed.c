@@ -9,7 +9,7 @@
 #include "router.h"
 #include "router_all.h"
 
-/* The counters that farkv_metrics() shows are at most so old when a call ends. */
+/* When a call ends, the counters that farkv_metrics() shows are at most this old. */
 #define FIGURES_NS (10 * NS_PER_MS)
 
 int timed_start(struct farkv *kv)

@@ -79,7 +79,7 @@ static bool is_http(struct slice word)
 	return false;
 }
 
-/* Words of another number say nothing reliably, and a key may be called noreply. */
+/* The last word, if the command takes one more than it needs: a key may be called noreply, too. */
 static bool is_noreply(const struct mc_command *t, const struct args *a)
 {
 	return !t->meta && a->n > t->min && a->n <= t->max &&

@@ -90,8 +90,8 @@ static void remove_others(const struct control *c)
 }
 
 /*
- * A compare-and-swap of a card and that of a CPU are not atomic to each other: the previous server's
- * clients may write as long as they like.
+ * A compare-and-swap of a card and that of a CPU are not atomic to each other, and clients of a
+ * previous server without RDMA may go on writing by CPU. Wait a moment for them, then refuse.
  */
 static int check_writers(struct control *c)
 {
@@ -103,8 +103,8 @@ static int check_writers(struct control *c)
 		if (clock_now_ns() >= until)
 			return err_set(FARKV_EREFUSED,
 				       "memory-file: %" PRIu32 " clients of this host may still write, "
-				       "one of them pid %ld, and nobody may by RDMA beside them: end "
-				       "them, or start with --transport shm",
+				       "one of them pid %ld, and undo what is written by RDMA "
+				       "meanwhile: end them, or start with --transport shm",
 				       c->lingering.n, (long)lingering_first(&c->lingering)->pid);
 		clock_sleep_ns(SAVER_PAUSE_NS);
 	}

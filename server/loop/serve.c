@@ -151,7 +151,7 @@ static bool evicts(const struct serving *s)
 	return cache;
 }
 
-/* Nor does its table of sessions grow. */
+/* The table of sessions of an adopted store keeps its length. */
 static void warn_of_sessions(const struct serving *s)
 {
 	uint32_t room = s->region.sb.session_count;

@@ -24,7 +24,7 @@
 /* A server that was asked to end waits for its clients, --drain-ms. */
 #define REPLACE_NS (660 * NS_PER_SEC)
 #define REPLACE_PAUSE_NS NS_PER_MS
-/* From a server's lock until it has written its number into the file. */
+/* From a server's lock until its pid is in the file. */
 #define SIGN_NS (2 * NS_PER_SEC)
 /* From a lock's release to the end of its process: device memory is unpinned in between. */
 #define END_MS 60000
@@ -92,7 +92,7 @@ static int in_use(const struct region_file *f)
 		return err_set(FARKV_EREFUSED,
 			       "memory-file: another kvserver is just making %s: try again later, "
 			       "or choose another file", f->path);
-	/* Otherwise it is that of a server that has ended, whose region another one adopts. */
+	/* Another pid is the previous server's, or of another PID namespace. */
 	if (proc_start_time((pid_t)st.pid) == st.start_time)
 		snprintf(pid, sizeof(pid), "a kvserver (pid %lu)", (unsigned long)st.pid);
 	return err_set(FARKV_EREFUSED,

@@ -417,6 +417,8 @@ START_TEST(file_in_use_is_refused)
 	region_state(&r)->start_time++;
 	ck_assert_int_eq(region_file_open(path, true, &other), FARKV_EREFUSED);
 	ck_assert_msg(strstr(err_detail(), "--replace cannot end") != NULL, "%s", err_detail());
+	ck_assert_int_eq(region_file_open(path, false, &other), FARKV_EREFUSED);
+	ck_assert_msg(strstr(err_detail(), "in use by another kvserver") != NULL, "%s", err_detail());
 	close_all();
 	/* One that is just being made, too. */
 	unlink(path);
