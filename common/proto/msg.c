@@ -73,6 +73,9 @@ static const struct kind {
 	[MSG_CLASS_REQ] = {"CLASS_REQ", BODY_EPOCH},
 	[MSG_PAUSE_REQ] = {"PAUSE_REQ", BODY_EPOCH},
 	[MSG_LEASE_REQ] = {"LEASE_REQ", BODY_EPOCH},
+	[MSG_MAP_ACK] = {"MAP_ACK", BODY_EPOCH},
+	[MSG_PASS] = {"PASS", BODY_EPOCH},
+	[MSG_WAIT_REQ] = {"WAIT_REQ", BODY_EPOCH},
 	[MSG_WELCOME] = {"WELCOME", BODY_WELCOME},
 	[MSG_REFUSE] = {"REFUSE", BODY_TEXT},
 	[MSG_GRANT] = {"GRANT", BODY_BLOCKS},
@@ -95,6 +98,8 @@ static const struct kind {
 	[MSG_CLASS] = {"CLASS", BODY_STATS},
 	[MSG_PAUSE] = {"PAUSE", BODY_STATS},
 	[MSG_LEASE] = {"LEASE", BODY_EPOCH},
+	[MSG_PASSED] = {"PASSED", BODY_STATS},
+	[MSG_WAITED] = {"WAITED", BODY_EPOCH},
 };
 
 static enum body body_of(uint8_t type)

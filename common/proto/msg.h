@@ -67,6 +67,9 @@ enum msg_type {
 	MSG_CLASS_REQ = 19,   /* the next size of blocks after this one */
 	MSG_PAUSE_REQ = 20,   /* the next pause after the one of this rank */
 	MSG_LEASE_REQ = 21,   /* what is left of the server's lease? */
+	MSG_MAP_ACK = 22,     /* no operation by an older map than this epoch's runs or begins */
+	MSG_PASS = 23,        /* a copying server begins a pass: enum msg_pass */
+	MSG_WAIT_REQ = 24,    /* answer when the follower has all that was written before */
 	/* server to client */
 	MSG_WELCOME = 65,
 	MSG_REFUSE = 66,      /* the channel closes */
@@ -84,13 +87,34 @@ enum msg_type {
 	MSG_RECLAIM = 78,     /* return surplus blocks */
 	MSG_CHALLENGE = 79,   /* answers HELLO: prove that you have a key */
 	MSG_FSCK = 80,        /* result of the check */
-	/* In place of WELCOME: the cluster's map, which HELLO did not name. The channel closes. */
+	/*
+	 * The cluster's map. In place of WELCOME: HELLO did not name it; the channel closes. Later: it has
+	 * changed; MAP_ACK follows when all operations by an older one are over.
+	 */
 	MSG_MAP = 81,
 	MSG_CLIENT = 82,      /* one session */
 	MSG_KILLED = 83,      /* 1: it was ended; 0: there is no other of that number */
 	MSG_CLASS = 84,       /* figures of the blocks of one size */
 	MSG_PAUSE = 85,       /* figures of one pause of the server */
 	MSG_LEASE = 86,       /* nanoseconds; 0: it has none */
+	MSG_PASSED = 87,      /* figures for the pass that begins */
+	MSG_WAITED = 88,      /* 1: it has; 0: there is no follower */
+};
+
+/** The number of a PASS. */
+enum msg_pass {
+	MSG_PASS_MOVE = 0,   /* of partitions that move */
+	MSG_PASS_FOLLOW = 1, /* of a follower: it has applied all of the pass before */
+	MSG_PASS_MORE = 2,   /* no new pass: the rest of the last PASSED */
+};
+
+/** Figures of PASSED. */
+enum msg_passed {
+	MSG_PASSED_FENCED = 1, /* the epoch of the map whose fence is complete */
+	MSG_PASSED_ALL = 2,    /* not 0: any incarnation may have begun again since the pass before */
+	MSG_PASSED_MORE = 3,   /* not 0: there are more pages; ask by MSG_PASS_MORE */
+	/* Any number of these: pages << 40 | first page. Incarnations of their blocks began again. */
+	MSG_PASSED_PAGES = 4,
 };
 
 enum msg_role { MSG_ROLE_RW = 0, MSG_ROLE_RO = 1 };
@@ -319,12 +343,13 @@ struct msg {
 				uint16_t id;    /* enum msg_stat, msg_fsck, msg_class */
 				uint64_t value;
 			} stat[MSG_STATS_MAX];
-		} stats; /* STATS, FSCK, HITS, CLASS, PAUSE */
+		} stats; /* STATS, FSCK, HITS, CLASS, PAUSE, PASSED */
 		struct {
 			uint64_t number;        /* echoed by the _ACK */
 		} epoch; /* PING, PONG, BARRIER*, SWEEP_BEGIN, SWEEP_ACK, SWEEP_END,
 			    RECLAIM (bytes wanted), CLIENT_REQ, KILL, KILLED,
-			    CLASS_REQ (bytes of a block), LEASE_REQ (0), LEASE */
+			    CLASS_REQ (bytes of a block), LEASE_REQ (0), LEASE,
+			    MAP_ACK (its epoch), PASS, WAIT_REQ (0), WAITED */
 	};
 };
 
@@ -345,7 +370,7 @@ int msg_encode(const struct msg *m, const struct block_ref *refs, void *buf,
  */
 int msg_decode(const void *buf, size_t len, struct msg *out);
 
-/** One more figure of a STATS, FSCK, HITS, CLASS or PAUSE; at most MSG_STATS_MAX. */
+/** One more figure of a STATS, FSCK, HITS, CLASS, PAUSE or PASSED; at most MSG_STATS_MAX. */
 static inline void msg_add_stat(struct msg *m, uint16_t id, uint64_t value)
 {
 	m->stats.stat[m->stats.n].id = id;

@@ -124,6 +124,17 @@ static const char gold_lease_req[] =
 	"464b150308000000180000001ce0f7f10000000000000000";
 static const char gold_lease[] =
 	"464b56030800000018000000dc906f3f00ca9a3b00000000";
+static const char gold_map_ack[] =
+	"464b160308000000000000003ac11d7b0700000000000000";
+static const char gold_pass[] =
+	"464b17030800000019000000f927685f0100000000000000";
+static const char gold_passed[] =
+	"464b57031800000019000000ae64b0f302000000010007000000000000000400"
+	"4000000000210000";
+static const char gold_wait_req[] =
+	"464b1803080000001a000000706d987d0000000000000000";
+static const char gold_waited[] =
+	"464b5803080000001a000000a5b727660100000000000000";
 static const char gold_pause_req[] =
 	"464b14030800000017000000a270ccbd0100000000000000";
 static const char gold_pause[] =
@@ -210,6 +221,13 @@ static const struct golden {
 	{{.type = MSG_PAUSE_REQ, .req = 23, .epoch = {1}}, gold_pause_req},
 	{{.type = MSG_LEASE_REQ, .req = 24}, gold_lease_req},
 	{{.type = MSG_LEASE, .req = 24, .epoch = {1000000000}}, gold_lease},
+	{{.type = MSG_MAP_ACK, .epoch = {7}}, gold_map_ack},
+	{{.type = MSG_PASS, .req = 25, .epoch = {MSG_PASS_FOLLOW}}, gold_pass},
+	{{.type = MSG_PASSED, .req = 25,
+	  .stats = {2, {{MSG_PASSED_FENCED, 7}, {MSG_PASSED_PAGES, UINT64_C(33) << 40 | 64}}}},
+	 gold_passed},
+	{{.type = MSG_WAIT_REQ, .req = 26}, gold_wait_req},
+	{{.type = MSG_WAITED, .req = 26, .epoch = {1}}, gold_waited},
 	{{.type = MSG_CLIENT, .req = 20,
 	  .client = {6, 4711, 3, 1500, 10, 2, 0x0123456789ABCDEF, 5, 8, "kvcli", "pid 4711"}},
 	 gold_client},
