@@ -134,7 +134,9 @@ static int borrow_in_cluster(struct farkv *kv, const void *key, size_t key_len,
 	int err;
 
 	do {
-		c.member = router_of(kv, key, key_len);
+		err = router_enter(&c);
+		if (err)
+			return err;
 		err = borrow_call(c.member, key, key_len, view_out);
 	} while (kv->router->leased && c.member != kv && router_again(&c, &err));
 	return err;

@@ -399,6 +399,15 @@ int buffers_register(struct buffers *b, void *p, size_t bytes)
 	return 0;
 }
 
+int buffers_register_all(struct buffers *b, const struct buffers *from)
+{
+	int err = 0;
+
+	for (const struct buffers_range *r = from->ranges; r && !err; r = r->next)
+		err = buffers_register(b, r->base, r->bytes);
+	return err;
+}
+
 bool buffers_registered(const struct buffers *b, const void *p)
 {
 	const struct buffers_range *r = b->ranges;

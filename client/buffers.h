@@ -63,6 +63,8 @@ void buffers_free(struct buffers *b, void *p);
  * FARKV_ENOMEM, FARKV_ESYS with a detail. `bytes` is not 0.
  */
 int buffers_register(struct buffers *b, void *p, size_t bytes);
+/** The same with all that `from` has registered. */
+int buffers_register_all(struct buffers *b, const struct buffers *from);
 /** True if a range begins at `p`. */
 bool buffers_registered(const struct buffers *b, const void *p);
 /** Forget that range. No request in flight may use it. */

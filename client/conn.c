@@ -281,6 +281,7 @@ int conn_make(const struct conn_order *o, uint64_t deadline_ns, struct conn *out
 	err = conn_open(&p, out);
 	if (err)
 		return err;
+	out->map_epoch = o->map_epoch;
 	/* Out of memory: no locations are cached. A mapped region is searched as fast as a
 	 * cache. */
 	if (!(out->lane->caps & XPORT_DIRECT) && o->cache_entries &&

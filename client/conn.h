@@ -25,6 +25,7 @@ struct conn {
 	struct superblock *sb_copy;  /* for RDMA */
 	const struct superblock *sb; /* in `map` or sb_copy */
 	uint32_t id;                 /* of the session */
+	uint64_t map_epoch; /* of the cluster's map that the server has, at least; 0: none */
 	bool readonly;
 	bool outlives; /* the region may outlive its server */
 	bool swept; /* the outcome of the replaced session's last writes cannot be determined */
@@ -72,6 +73,7 @@ struct conn_order {
 	bool outlives; /* the region of the last one: a server may be about to adopt it */
 	size_t cache_entries, cache_bytes; /* of a connection whose region is not mapped */
 	uint64_t map;   /* id of the cluster's map, or 0, ... */
+	uint64_t map_epoch; /* ... and its epoch */
 	uint8_t server; /* ... and which of its servers this is */
 	struct clustermap **map_out; /* as in struct connect_params */
 };

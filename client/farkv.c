@@ -18,6 +18,7 @@
 #include "queue.h"
 #include "router.h"
 #include "router_all.h"
+#include "router_map.h"
 #include "router_queue.h"
 #include "scan.h"
 #include "sized.h"
@@ -444,6 +445,16 @@ int farkv_ping(struct farkv *kv, uint64_t *rtt_ns_out)
 	if (rtt_ns_out)
 		*rtt_ns_out = clock_now_ns() - start;
 	return 0;
+}
+
+int farkv_wait_followers(struct farkv *kv, uint32_t timeout_ms)
+{
+	if (!kv)
+		return handle_missing();
+	if (!kv->router)
+		return err_set(FARKV_ENOTSUP, "farkv_wait_followers: the store is one server, which has "
+					      "no follower");
+	return router_wait_followers(kv, timeout_ms);
 }
 
 static_assert(sizeof(struct farkv_stats) ==

@@ -167,7 +167,10 @@ cluster_call(struct farkv **at, const void *key, size_t key_len, const struct re
 	int err;
 
 	do {
-		*at = c.member = router_of(c.kv, key, key_len);
+		err = router_enter(&c);
+		if (err)
+			return err;
+		*at = c.member;
 		err = key_call(at, key, key_len, w);
 	} while (c.kv->router->leased && c.member != c.kv && router_again(&c, &err));
 	return err;

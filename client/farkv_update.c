@@ -158,7 +158,9 @@ static int update_in_cluster(struct farkv *kv, struct update *u)
 	int err;
 
 	do {
-		c.member = router_of(kv, u->key, u->key_len);
+		err = router_enter(&c);
+		if (err)
+			return err;
 		err = update(c.member, u);
 	} while (kv->router->leased && c.member != kv && router_again(&c, &err));
 	return err;

@@ -47,6 +47,7 @@
 #define HANDLE_COPY_BYTES 640u /* what a fast get copies, at most */
 #define HANDLE_NEVER UINT64_MAX /* a time that does not come */
 
+struct clustermap;
 struct index_scan;
 struct latency;
 struct notifier;
@@ -119,8 +120,12 @@ struct farkv {
 	struct router *router;
 	const char *server_name; /* of a cluster's server; else NULL, ... */
 	uint64_t map_id;         /* ... and these are 0 */
+	const struct clustermap *map; /* ... the cluster's, if it changes; or NULL */
+	uint64_t map_epoch;
 	uint8_t server;
 	uint32_t lease_ms; /* of a map that changes: router_map.h */
+	uint32_t routed;   /* atomic: see session_keep_lease() */
+	uint64_t announced; /* the epoch of the newest map that the server is known to have */
 	uint8_t copies[2 * HANDLE_COPY_BYTES + LINE_BYTES];
 };
 

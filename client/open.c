@@ -129,11 +129,9 @@ static uint64_t share(uint64_t until_ns, size_t n)
 
 static void close_handle(struct farkv *kv, uint64_t until_ns);
 
-/* The handle of server `i`, which may be without a connection: its first call then makes one. */
-static int open_member(struct farkv *kv, const struct farkv_options *opts, uint32_t i,
-		       uint64_t until_ns)
+int handle_open_member(struct farkv *kv, const struct clustermap *map, uint32_t i, uint64_t until_ns)
 {
-	const struct clustermap *map = &kv->router->map;
+	const struct farkv_options *opts = &kv->router->options;
 	struct farkv_options o = *opts;
 	struct farkv *m;
 	struct uri uri = {0};
@@ -152,8 +150,10 @@ static int open_member(struct farkv *kv, const struct farkv_options *opts, uint3
 		return err;
 	kv->router->member[i] = m;
 	opened_number(&m->opened);
-	m->server_name = map->server[i].name;
+	m->server_name = kv->router->map.server[i].name;
+	m->map = map->lease_ms ? &kv->router->map : NULL;
 	m->map_id = map->id;
+	m->map_epoch = map->epoch;
 	m->server = (uint8_t)i;
 	m->lease_ms = map->lease_ms;
 	err = relink_up(m, until_ns, NULL);
@@ -167,13 +167,13 @@ static int open_member(struct farkv *kv, const struct farkv_options *opts, uint3
 	return 0;
 }
 
-static int open_members(struct farkv *kv, const struct farkv_options *opts, uint64_t until_ns)
+static int open_members(struct farkv *kv, uint64_t until_ns)
 {
 	const struct router *r = kv->router;
 	uint32_t n = r->map.n_servers, connected = 0;
 
 	for (uint32_t i = 0; i < n; i++) {
-		int err = open_member(kv, opts, i, share(until_ns, n - i));
+		int err = handle_open_member(kv, &r->map, i, share(until_ns, n - i));
 
 		if (err)
 			return err;
@@ -197,7 +197,10 @@ static int open_cluster(const struct uri *seed, const struct clustermap *map,
 	if (kv->router) {
 		kv->router->map = *map;
 		kv->router->leased = map->lease_ms != 0;
-		err = open_members(kv, opts, until_ns);
+		kv->router->waited_epoch = map->epoch;
+		kv->router->options = *opts;
+		kv->router->options.name = kv->name;
+		err = open_members(kv, until_ns);
 	} else {
 		err = err_set(FARKV_ENOMEM, "no memory for a handle");
 	}

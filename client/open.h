@@ -19,6 +19,12 @@ int handle_open(const struct uri *uri, const struct farkv_options *opts,
 int handle_open_any(const struct uri *seeds, size_t n, const struct farkv_options *opts,
 		    struct farkv **kv_out);
 
+/**
+ * Make the handle of server `i` of `map` a member of a cluster's handle. It may be without a connection:
+ * its first call then makes one. FARKV_ENOMEM, or an error that is no server's being away.
+ */
+int handle_open_member(struct farkv *kv, const struct clustermap *map, uint32_t i, uint64_t until_ns);
+
 /** As farkv_close(). Logs an error and does nothing if the handle is not open (closed before)
  * or busy. */
 void handle_close(struct farkv *kv);

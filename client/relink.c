@@ -44,6 +44,7 @@ static struct conn_order order(const struct farkv *kv)
 		.cache_entries = kv->cache_entries,
 		.cache_bytes = kv->cache_bytes,
 		.map = kv->map_id,
+		.map_epoch = kv->map_epoch,
 		.server = kv->server};
 }
 
@@ -63,8 +64,9 @@ static void adopt(struct farkv *kv, const struct conn *l)
 	if (kv->notifier)
 		queue_event_attach(kv);
 	kv->mutations = 0;
+	kv->announced = kv->conn.map_epoch;
 	if (kv->lease_ms)
-		session_keep_lease(kv->conn.session, kv->lease_ms);
+		session_keep_lease(kv->conn.session, kv->lease_ms, &kv->routed);
 }
 
 /* Take the connection from the handle; the caller closes it. */

@@ -10,8 +10,7 @@
 
 #include "queue.h"
 
-/* Complete the requests in flight; their completions stay. */
-static void settle(struct farkv *kv)
+void router_settle(struct farkv *kv)
 {
 	struct router *r = kv->router;
 
@@ -23,18 +22,9 @@ static void settle(struct farkv *kv)
 		atom_store_relaxed(&m->busy, true);
 		queue_settle(m);
 		atom_store_relaxed(&m->busy, false);
+		atom_store_publish(&m->routed, 0u);
 	}
 	kv->queued = false;
-}
-
-struct farkv *router_of(struct farkv *kv, const void *key, size_t len)
-{
-	if (__builtin_expect(kv->taken, 0)) {
-		if (handle_is_busy(kv))
-			return kv;
-		settle(kv);
-	}
-	return router_member(kv->router, key, len);
 }
 
 struct farkv *router_numbered(const struct farkv *kv, uint64_t number)
@@ -54,7 +44,7 @@ int router_begin(struct farkv *kv)
 	err_clear();
 	atom_store_relaxed(&kv->busy, true);
 	if (kv->queued)
-		settle(kv);
+		router_settle(kv);
 	return 0;
 }
 

@@ -32,10 +32,17 @@ struct router_scratch {
 struct router {
 	struct farkv *member[CLUSTERMAP_SERVERS_MAX];
 	struct router_scratch items, bytes, bits, order;
+	struct farkv_options options; /* of members to come; keys and key are in `uri` of the handle */
 	bool leased; /* the map changes: router_map.h */
 	uint64_t asked_ns; /* for a newer map, the last time */
 	uint32_t next; /* the member whose completions are taken first */
+	uint64_t waited_epoch; /* all was written to servers that had lost nothing up to this one */
 	struct clustermap map;
+	/* Partitions whose server has not announced the map by which it got them, and how many these are;
+	 * and the epoch that each server has to announce. */
+	bool fresh[CLUSTERMAP_PARTITIONS];
+	uint32_t n_fresh;
+	uint64_t required[CLUSTERMAP_SERVERS_MAX];
 };
 
 /** The handle of the key's server; any member for a key that none can have. */
@@ -43,12 +50,6 @@ static inline struct farkv *router_member(const struct router *r, const void *ke
 {
 	return r->member[key && len ? clustermap_owner(&r->map, key, len) : 0];
 }
-
-/**
- * The handle for a call with this key: router_member(), after completing all requests in flight; `kv`
- * itself, which will refuse, if a call runs on it.
- */
-struct farkv *router_of(struct farkv *kv, const void *key, size_t len);
 
 /** True for a server that has lost its partitions: it has no keys, and may be away for good. */
 static inline bool router_skips(const struct router *r, uint32_t server)
@@ -58,6 +59,9 @@ static inline bool router_skips(const struct router *r, uint32_t server)
 
 /** The member with that number (struct opened), or NULL. */
 struct farkv *router_numbered(const struct farkv *kv, uint64_t number);
+
+/** Complete the requests in flight; their completions stay. */
+void router_settle(struct farkv *kv);
 
 /** A call on several members begins: others are refused, requests in flight are completed. */
 int router_begin(struct farkv *kv);

@@ -58,10 +58,29 @@ static int scan_member(struct farkv *m, uint64_t *position, size_t max,
 	return err;
 }
 
+/* Leave out copies of other servers' keys. */
+static int keep_own(struct router *r, uint32_t server, const struct farkv_scan_item **items_io, size_t *n_io)
+{
+	struct farkv_scan_item *own = router_scratch(&r->items, *n_io * sizeof(*own));
+	size_t n = 0;
+
+	if (!own)
+		return err_set(FARKV_ENOMEM, "no memory for a scan");
+	for (size_t i = 0; i < *n_io; i++) {
+		const struct farkv_scan_item *it = *items_io + i;
+
+		if (clustermap_owner(&r->map, it->key, it->key_len) == server)
+			own[n++] = *it;
+	}
+	*items_io = own;
+	*n_io = n;
+	return 0;
+}
+
 int router_scan(struct farkv *kv, uint64_t *cursor, size_t max,
 		const struct farkv_scan_item **items_out, size_t *n_out)
 {
-	const struct router *r = kv->router;
+	struct router *r = kv->router;
 	uint64_t server = *cursor >> POSITION_BITS, position = *cursor << SERVER_BITS;
 	int err = router_begin(kv), lapsed = 0;
 
@@ -78,6 +97,8 @@ int router_scan(struct farkv *kv, uint64_t *cursor, size_t max,
 		err = scan_member(r->member[server], &position, max, items_out, n_out);
 		if (!err || err == FARKV_ECORRUPT)
 			lapsed = router_counts(kv, r->member[server]);
+		if (!lapsed && r->leased)
+			lapsed = keep_own(r, (uint32_t)server, items_out, n_out);
 		err = lapsed ? lapsed : err;
 	}
 	if (err)

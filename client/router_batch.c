@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/base/clock.h"
 #include "common/base/err.h"
 #include "common/base/util.h"
 
@@ -180,11 +181,57 @@ static int run_on(struct batch *b, uint32_t server)
 	return lapsed ? lapsed : err;
 }
 
+/* The servers of the items; *blocked_out: one of the items has to wait. */
+static uint64_t servers_of(const struct batch *b, bool *blocked_out)
+{
+	const struct router *r = b->kv->router;
+	uint64_t set = 0;
+
+	*blocked_out = false;
+	for (size_t i = 0; i < b->n; i++) {
+		const struct key_of *k = key_at(b, b->items, i);
+		uint32_t p;
+
+		if (!k->key || !k->key_len)
+			continue;
+		p = clustermap_partition(&r->map, k->key, k->key_len);
+		set |= UINT64_C(1) << r->map.owner[p];
+		*blocked_out |= router_blocks(r, p);
+	}
+	return set;
+}
+
+/* Begin with the servers that the items have by the newest map. */
+static int enter(struct batch *b, uint64_t *servers_out)
+{
+	uint64_t until = 0;
+	bool blocked;
+
+	*servers_out = 0;
+	while (b->kv->router->leased) {
+		uint64_t servers = servers_of(b, &blocked);
+
+		if (!blocked && router_enter_all(b->kv, servers)) {
+			*servers_out = servers;
+			break;
+		}
+		if (!blocked) {
+			(void)router_take_maps(b->kv);
+			continue;
+		}
+		until = until ? until : clock_now_ns() + b->kv->op_timeout_ns;
+		if (!router_wait_for_map(b->kv, until))
+			return FARKV_ETIMEDOUT;
+	}
+	return 0;
+}
+
 static int run(struct batch *b)
 {
+	uint64_t servers;
 	int err = router_begin(b->kv);
 
-	if (!err && (err = reserve(b)))
+	if (!err && ((err = reserve(b)) || (err = enter(b, &servers))))
 		err = router_end(b->kv, err);
 	if (err) {
 		abort_all(b);
@@ -198,6 +245,7 @@ static int run(struct batch *b)
 	for (uint32_t s = 0; s < b->kv->router->map.n_servers; s++)
 		if (count(b, s) > 0 && (err = run_on(b, s)))
 			note(b, s, count(b, s), err);
+	router_leave_all(b->kv, servers);
 	router_renew(b->kv, b->err);
 	return router_end(b->kv, report(b));
 }

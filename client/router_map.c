@@ -3,47 +3,147 @@
 
 #include "router_map.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "common/base/clock.h"
 #include "common/base/err.h"
+#include "common/base/util.h"
+#include "common/proto/msg.h"
 
 #include "connect.h"
+#include "notifier.h"
+#include "open.h"
+#include "queue.h"
+#include "queue_state.h"
 
 /* Between two questions for a newer map, and the time for one server to answer. */
 #define ASK_PAUSE_NS (50 * NS_PER_MS)
 #define ASK_NS (200 * NS_PER_MS)
-/* Between two looks at the lease. */
+/* ... while calls wait for a partition, of which the server tells by itself. */
+#define ASK_BLOCKED_NS NS_PER_SEC
+/* Between two looks at the lease, or for a map. */
 #define LOOK_NS NS_PER_MS
 
 /* ---- newer maps ---------------------------------------------------------------------------- */
 
-static bool same_servers(const struct clustermap *a, const struct clustermap *b)
+/* The new map's list of servers begins with the old one's. */
+static bool extends(const struct clustermap *map, const struct clustermap *old)
 {
-	if (a->n_servers != b->n_servers || a->seed != b->seed)
+	if (map->n_servers < old->n_servers || map->seed != old->seed)
 		return false;
-	for (uint32_t i = 0; i < a->n_servers; i++)
-		if (strcmp(a->server[i].name, b->server[i].name) != 0 ||
-		    strcmp(a->server[i].address, b->server[i].address) != 0)
+	for (uint32_t i = 0; i < old->n_servers; i++)
+		if (strcmp(map->server[i].name, old->server[i].name) != 0 ||
+		    strcmp(map->server[i].address, old->server[i].address) != 0)
 			return false;
 	return true;
 }
 
-/* Connections to servers that have not lost anything are as good as before. */
-static bool install(struct router *r, const struct clustermap *map)
+/* Partitions of servers that have announced what they got are fresh no longer. */
+static void count_fresh(struct router *r)
 {
-	if (map->epoch <= r->map.epoch || !same_servers(map, &r->map))
+	r->n_fresh = 0;
+	for (uint32_t p = 0; p < CLUSTERMAP_PARTITIONS; p++) {
+		uint32_t owner = r->map.owner[p];
+
+		r->fresh[p] &= r->member[owner]->announced < r->required[owner];
+		r->n_fresh += r->fresh[p];
+	}
+}
+
+static void mark_fresh(struct router *r, const struct clustermap *map)
+{
+	for (uint32_t p = 0; p < CLUSTERMAP_PARTITIONS; p++) {
+		if (map->owner[p] == r->map.owner[p])
+			continue;
+		r->fresh[p] = true;
+		r->required[map->owner[p]] = map->epoch;
+	}
+}
+
+/* A server that was added: a handle of it, as the program has made others. */
+static int add_member(struct farkv *kv, const struct clustermap *map, uint32_t i)
+{
+	const struct router *r = kv->router;
+	int err = handle_open_member(kv, map, i, clock_now_ns() + ASK_NS), fd;
+
+	if (err)
+		return err;
+	err = buffers_register_all(&r->member[i]->buffers, &r->member[0]->buffers);
+	if (!err && r->member[0]->queue)
+		err = queue_new(r->member[i]);
+	if (err || !kv->notifier)
+		return err;
+	fd = farkv_event_fd(r->member[i]);
+	return fd < 0 ? fd : notifier_add(kv->notifier, fd);
+}
+
+/* Connections to servers that have not lost anything are as good as before. */
+static bool install(struct farkv *kv, const struct clustermap *map)
+{
+	struct router *r = kv->router;
+
+	if (map->epoch <= r->map.epoch || !extends(map, &r->map))
 		return false;
+	for (uint32_t i = r->map.n_servers; i < map->n_servers; i++)
+		if (!r->member[i] && add_member(kv, map, i))
+			return false;
+	mark_fresh(r, map);
 	r->map = *map;
-	for (uint32_t i = 0; i < map->n_servers; i++)
+	for (uint32_t i = 0; i < map->n_servers; i++) {
 		r->member[i]->map_id = map->id;
+		r->member[i]->map_epoch = map->epoch;
+	}
+	count_fresh(r);
 	return true;
 }
 
+static bool take_map(struct farkv *kv, struct farkv *m)
+{
+	struct clustermap *map = session_take_map(m->conn.session);
+	bool newer;
+
+	if (!map)
+		return false;
+	if (map->epoch > m->announced)
+		m->announced = map->epoch;
+	newer = install(kv, map);
+	if (kv->router->n_fresh)
+		count_fresh(kv->router);
+	free(map);
+	return newer;
+}
+
+static bool map_waits(const struct farkv *m)
+{
+	return m->conn.session && session_map_waits(m->conn.session);
+}
+
+bool router_map_waits(const struct farkv *kv)
+{
+	const struct router *r = kv->router;
+
+	for (uint32_t i = 0; i < r->map.n_servers; i++)
+		if (map_waits(r->member[i]))
+			return true;
+	return false;
+}
+
+bool router_take_maps(struct farkv *kv)
+{
+	struct router *r = kv->router;
+	bool newer = false;
+
+	for (uint32_t i = 0; i < r->map.n_servers; i++)
+		if (map_waits(r->member[i]))
+			newer |= take_map(kv, r->member[i]);
+	return newer;
+}
+
 /* Ask a server for its map. True: it is a newer one, and installed. */
-static bool ask(struct router *r, const struct farkv *m)
+static bool ask(struct farkv *kv, const struct farkv *m)
 {
 	struct clustermap *map = NULL;
 	struct conn_order o = {.uri = &m->uri, .name = m->name, .readonly = true, .map_out = &map};
@@ -53,7 +153,7 @@ static bool ask(struct router *r, const struct farkv *m)
 	if (conn_make(&o, clock_now_ns() + ASK_NS, &conn) == 0)
 		conn_close(&conn); /* it is in no cluster */
 	if (map)
-		newer = install(r, map);
+		newer = install(kv, map);
 	free(map);
 	return newer;
 }
@@ -64,8 +164,9 @@ static bool is_connected(const struct farkv *m)
 }
 
 /* Those first that seem to be there. Keeps the error's line. */
-static void ask_all(struct router *r)
+static void ask_all(struct farkv *kv)
 {
+	struct router *r = kv->router;
 	char line[ERR_LINE_MAX];
 	bool newer = false;
 
@@ -73,17 +174,113 @@ static void ask_all(struct router *r)
 	for (unsigned round = 0; round < 2; round++)
 		for (uint32_t i = 0; i < r->map.n_servers && !newer; i++)
 			if (is_connected(r->member[i]) == (round == 0))
-				newer = ask(r, r->member[i]);
+				newer = ask(kv, r->member[i]);
 	err_set(FARKV_EDISCONNECTED, "%s", line);
 	r->asked_ns = clock_now_ns();
 }
 
+static void renew(struct farkv *kv, uint64_t pause_ns)
+{
+	if (!router_take_maps(kv) && clock_now_ns() >= kv->router->asked_ns + pause_ns)
+		ask_all(kv);
+}
+
 void router_renew(struct farkv *kv, int err)
+{
+	if (kv->router->leased && handle_is_away(err))
+		renew(kv, ASK_PAUSE_NS);
+}
+
+/* ---- begin --------------------------------------------------------------------------------- */
+
+/* A server that is not connected tells which map it has when it is. */
+static bool is_blocked(const struct router *r, uint32_t partition)
+{
+	const struct farkv *m = r->member[r->map.owner[partition]];
+
+	return r->map.fenced[partition] || (r->fresh[partition] && is_connected(m));
+}
+
+bool router_wait_for_map(struct farkv *kv, uint64_t until_ns)
+{
+	if (clock_now_ns() >= until_ns) {
+		err_set(FARKV_ETIMEDOUT, "the key's partition is moving, and its servers do not go on "
+					 "with it; see kvcli cluster status");
+		return false;
+	}
+	clock_sleep_ns(LOOK_NS);
+	renew(kv, ASK_BLOCKED_NS);
+	return true;
+}
+
+/* True: no newer map was there when the call was seen by the control thread. */
+static bool route(struct farkv *m)
+{
+	/* The word, then the look for a map; the control thread does both the other way around. */
+	if (m->qsbr->fence) {
+		(void)atom_exchange(&m->routed, 1u);
+	} else {
+		atom_store_relaxed(&m->routed, 1u);
+		atom_compiler_barrier();
+	}
+	if (__builtin_expect(!map_waits(m), 1))
+		return true;
+	atom_store_publish(&m->routed, 0u);
+	return false;
+}
+
+int router_enter(struct router_call *c)
+{
+	struct farkv *kv = c->kv;
+	struct router *r = kv->router;
+
+	c->member = kv;
+	if (__builtin_expect(kv->taken, 0)) {
+		if (handle_is_busy(kv))
+			return 0;
+		router_settle(kv);
+	}
+	for (;;) {
+		uint32_t p = c->key && c->key_len ? clustermap_partition(&r->map, c->key, c->key_len) : 0;
+		struct farkv *m = r->member[r->map.owner[p]];
+
+		if (!r->leased) {
+			c->member = m;
+			return 0;
+		}
+		if (router_blocks_any(r) && is_blocked(r, p)) {
+			if (!c->until_ns)
+				c->until_ns = clock_now_ns() + kv->op_timeout_ns;
+			if (!router_wait_for_map(kv, c->until_ns))
+				return FARKV_ETIMEDOUT;
+		} else if (route(m)) {
+			c->member = m;
+			return 0;
+		} else {
+			(void)router_take_maps(kv);
+		}
+	}
+}
+
+bool router_enter_all(struct farkv *kv, uint64_t servers)
 {
 	struct router *r = kv->router;
 
-	if (r->leased && handle_is_away(err) && clock_now_ns() >= r->asked_ns + ASK_PAUSE_NS)
-		ask_all(r);
+	for (uint32_t i = 0; r->leased && i < r->map.n_servers; i++)
+		if ((servers >> i & 1) && !route(r->member[i])) {
+			router_leave_all(kv, servers);
+			return false;
+		}
+	return true;
+}
+
+void router_leave_all(struct farkv *kv, uint64_t servers)
+{
+	struct router *r = kv->router;
+
+	for (uint32_t i = 0; i < r->map.n_servers; i++)
+		if (servers >> i & 1)
+			atom_store_publish(&r->member[i]->routed, 0u);
 }
 
 /* ---- leases -------------------------------------------------------------------------------- */
@@ -105,11 +302,12 @@ static bool await(struct farkv *kv, const struct farkv *m, uint64_t at_ns)
 	uint64_t epoch = r->map.epoch;
 
 	while (!covers(m, at_ns)) {
-		if (!is_connected(m) || clock_now_ns() >= at_ns + kv->op_timeout_ns)
+		/* What the member's map led to is over, and no later lease covers it. */
+		if (!is_connected(m) || map_waits(m) || clock_now_ns() >= at_ns + kv->op_timeout_ns)
 			return false;
 		clock_sleep_ns(LOOK_NS);
 		/* The first answer of a new connection takes a moment. */
-		if (clock_now_ns() >= at_ns + ASK_PAUSE_NS)
+		if (clock_now_ns() >= at_ns + ASK_PAUSE_NS && !map_waits(m))
 			router_renew(kv, FARKV_ETIMEDOUT);
 		if (r->map.epoch != epoch && !covers(m, at_ns))
 			return false;
@@ -131,20 +329,93 @@ int router_counts(struct farkv *kv, const struct farkv *member)
 	return not_covered(member, FARKV_EDISCONNECTED);
 }
 
-bool router_again(const struct router_call *c, int *err)
+bool router_again(struct router_call *c, int *err)
 {
-	uint64_t now = clock_now_ns();
+	uint64_t now = clock_now_ns(), epoch = c->kv->router->map.epoch;
+	struct farkv *m = c->member;
+	bool lapsed;
 
-	if (!handle_is_away(*err) && *err != FARKV_EMAYBE && *err != FARKV_EINVAL &&
-	    !covers(c->member, now)) {
-		if (await(c->kv, c->member, now))
-			return false;
-		*err = not_covered(c->member,
-				   c->writes && !*err ? FARKV_EMAYBE : FARKV_EDISCONNECTED);
-	}
+	lapsed = !handle_is_away(*err) && *err != FARKV_EMAYBE && *err != FARKV_EINVAL &&
+		 !covers(m, now) && !await(c->kv, m, now);
+	atom_store_publish(&m->routed, 0u);
+	if (lapsed)
+		*err = not_covered(m, c->writes && !*err ? FARKV_EMAYBE : FARKV_EDISCONNECTED);
 	if (!handle_is_away(*err))
 		return false;
 	router_renew(c->kv, *err);
-	return *err != FARKV_ETIMEDOUT &&
-	       router_member(c->kv->router, c->key, c->key_len) != c->member;
+	if (*err == FARKV_ETIMEDOUT)
+		return false;
+	return router_member(c->kv->router, c->key, c->key_len) != m ||
+	       (lapsed && c->kv->router->map.epoch != epoch);
+}
+
+/* ---- followers ----------------------------------------------------------------------------- */
+
+/* The server that has lost its partitions since the last wait, or NULL. */
+static const struct clustermap_server *lost(const struct router *r)
+{
+	for (uint32_t i = 0; i < r->map.n_servers; i++)
+		if (r->map.server[i].lost > r->waited_epoch)
+			return &r->map.server[i];
+	return NULL;
+}
+
+/* Ask a server until its follower has all, or `until_ns`. */
+static int wait_for(struct farkv *m, uint64_t until_ns)
+{
+	struct msg q = {.type = MSG_WAIT_REQ}, answer;
+	int err;
+
+	do {
+		if (!is_connected(m))
+			return err_set(FARKV_EDISCONNECTED, "server %s: not connected", m->server_name);
+		err = session_call(m->conn.session, &q, MSG_WAITED, &answer, until_ns);
+		if (err || answer.epoch.number)
+			return err;
+		clock_sleep_ns(UTIL_MIN(ASK_PAUSE_NS, until_ns - UTIL_MIN(until_ns, clock_now_ns())));
+	} while (clock_now_ns() < until_ns);
+	return err_set(FARKV_ETIMEDOUT, "server %s has no follower with a whole copy; see kvcli cluster status",
+		       m->server_name);
+}
+
+static int wait_for_all(struct farkv *kv, uint64_t until_ns)
+{
+	const struct router *r = kv->router;
+
+	for (uint32_t i = 0; i < r->map.n_servers; i++) {
+		int err = router_skips(r, i) ? 0 : wait_for(r->member[i], until_ns);
+
+		if (err) {
+			handle_name_server(r->member[i], err);
+			return err;
+		}
+	}
+	return 0;
+}
+
+int router_wait_followers(struct farkv *kv, uint32_t timeout_ms)
+{
+	uint64_t until = clock_now_ns() + timeout_ms * NS_PER_MS;
+	const struct clustermap_server *gone;
+	struct router *r = kv->router;
+	int err = router_begin(kv);
+
+	if (err)
+		return err;
+	(void)router_take_maps(kv);
+	if (!r->leased || !r->map.replicas)
+		return router_end(kv, err_set(FARKV_ENOTSUP, "farkv_wait_followers: the cluster has no "
+							     "followers: kvcli cluster init --replicas 1"));
+	/* Also those that are lost meanwhile: their writes were not waited for. */
+	err = lost(r) ? 0 : wait_for_all(kv, until);
+	router_renew(kv, err);
+	(void)router_take_maps(kv);
+	gone = lost(r);
+	if (gone)
+		err = err_set(FARKV_EDISCONNECTED,
+			      "server %s is gone: what was written to it since the last "
+			      "farkv_wait_followers() may be lost", gone->name);
+	if (gone || !err)
+		r->waited_epoch = r->map.epoch;
+	return router_end(kv, err);
 }

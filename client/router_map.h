@@ -1,14 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * router_map.h - a cluster whose map changes: newer maps, and leases. doc/cluster.md, Leases.
+ * router_map.h - a cluster whose map changes: newer maps, and leases. doc/cluster.md has the rules,
+ * tests/model/lease.pml, cluster.pml and follow.pml check them.
  *
  * A server's memory can be read and written while the server stands still or is cut off, and others may
  * have its keys by then. So what a call found at a member counts only if the server's lease covers a
  * moment after it: the session asks for the lease (session_keep_lease()), and each call looks at the
  * clock when it is done. A call that no lease covers waits for one, or for a newer map.
  *
- * A newer map is asked for when a member fails: at any other server, which sends it in place of
- * WELCOME.
+ * A newer map comes from a server, by its session, or is asked for when a member fails: at any other
+ * server, which sends it in place of WELCOME. Calls take maps before they begin: one that runs is not
+ * sent elsewhere, and the session acknowledges a map only when no such call runs.
+ *
+ * A partition is blocked while it is fenced, and until its new server has announced the map by which
+ * it got the partition: until then copies may still be written, or old ones deleted, there. Calls wait.
  */
 #ifndef CLIENT_ROUTER_MAP_H
 #define CLIENT_ROUTER_MAP_H
@@ -18,21 +23,57 @@
 
 #include "router.h"
 
-/** A call for one key that has ended at a member. */
+/** A call for one key. */
 struct router_call {
 	struct farkv *kv; /* of the cluster */
-	struct farkv *member;
 	const void *key;
 	size_t key_len;
 	bool writes;
+	struct farkv *member; /* out */
+	uint64_t until_ns; /* 0 at first: until when it waits for its partition */
 };
 
 /**
- * Give *err the call's result as it counts: the member's, or FARKV_EDISCONNECTED, or FARKV_EMAYBE
- * for a write that no lease covers. True: another server has the key by now, and the call is to be
- * made again. Waits for a lease, at most as long as a call may take.
+ * Begin a call: its member is that of the key's server, all requests in flight are complete, and the
+ * partition is not blocked; or, if another call runs on `kv`, it is `kv` itself, which will refuse. 0,
+ * or FARKV_ETIMEDOUT: it was blocked too long. router_again() ends it.
  */
-bool router_again(const struct router_call *c, int *err);
+int router_enter(struct router_call *c);
+
+/**
+ * End a call that has ended at its member: give *err the call's result as it counts: the member's, or
+ * FARKV_EDISCONNECTED, or FARKV_EMAYBE for a write that no lease covers. True: the map is another one by
+ * now, and the call is to begin again. Waits for a lease, at most as long as a call may take.
+ */
+bool router_again(struct router_call *c, int *err);
+
+/**
+ * Begin calls with these servers, a bit for each; router_leave_all() ends them. False: nothing has begun,
+ * and another map is to be taken first.
+ */
+bool router_enter_all(struct farkv *kv, uint64_t servers);
+void router_leave_all(struct farkv *kv, uint64_t servers);
+
+/** True if there is one to take. */
+bool router_map_waits(const struct farkv *kv);
+
+/** Install the newest map that a server has sent, if there is one. True: the map is another one. */
+bool router_take_maps(struct farkv *kv);
+
+/** True if no call for a key of this partition may begin. */
+static inline bool router_blocks(const struct router *r, uint32_t partition)
+{
+	return r->map.fenced[partition] || r->fresh[partition];
+}
+
+/** True if there is any such partition. */
+static inline bool router_blocks_any(const struct router *r)
+{
+	return (r->n_fresh | r->map.n_fenced) != 0;
+}
+
+/** Wait a moment for a newer map or announcement. False: `until_ns` has passed; with an error line. */
+bool router_wait_for_map(struct farkv *kv, uint64_t until_ns);
 
 /**
  * For a call on many keys that has ended at a member: 0 if it counts, else FARKV_EDISCONNECTED. Waits.
@@ -44,5 +85,8 @@ bool router_counts_now(const struct farkv *kv, const struct farkv *member);
 
 /** A member has failed with `err`: look for a newer map, unless that was done just now. */
 void router_renew(struct farkv *kv, int err);
+
+/** As farkv_wait_followers(). */
+int router_wait_followers(struct farkv *kv, uint32_t timeout_ms);
 
 #endif

@@ -39,6 +39,35 @@ static int queues_reserve(const struct router *r)
 	return 0;
 }
 
+/*
+ * Begin with the servers of the requests by the newest map. *n_io: how many of these, from the first on,
+ * do not have to wait for their partition. Requests in flight end before a map is taken.
+ */
+static void route(struct farkv *kv, const struct farkv_request *reqs, size_t *n_io)
+{
+	struct router *r = kv->router;
+	uint64_t servers;
+	size_t i;
+
+	do {
+		if (router_map_waits(kv)) {
+			router_settle(kv);
+			(void)router_take_maps(kv);
+		}
+		servers = 0;
+		for (i = 0; i < *n_io; i++) {
+			uint32_t p = reqs[i].key && reqs[i].key_len ?
+					     clustermap_partition(&r->map, reqs[i].key, reqs[i].key_len) :
+					     0;
+
+			if (router_blocks(r, p))
+				break;
+			servers |= UINT64_C(1) << r->map.owner[p];
+		}
+		*n_io = i;
+	} while (!router_enter_all(kv, servers));
+}
+
 /* How many of the requests, from the first on, can be accepted; an error if none. */
 static int acceptable(const struct farkv *kv, const struct farkv_request *reqs, size_t n)
 {
@@ -73,6 +102,14 @@ int router_submit(struct farkv *kv, const struct farkv_request *reqs, size_t n)
 		accepted = acceptable(kv, reqs, n);
 	if (accepted <= 0)
 		return accepted;
+	if (r->leased) {
+		size_t n_free = (size_t)accepted;
+
+		route(kv, reqs, &n_free);
+		accepted = (int)n_free;
+		if (!accepted && n)
+			return err_set(FARKV_EAGAIN, "the key's partition is moving: submit again");
+	}
 	if (!router_scratch(&r->items, (size_t)accepted * sizeof(*reqs)))
 		return err_set(FARKV_ENOMEM, "no memory for requests");
 	kv->queued = true;
@@ -121,6 +158,8 @@ int router_poll(struct farkv *kv, struct farkv_completion *completions, size_t m
 
 		if (completions && taken > 0 && !router_counts_now(kv, m))
 			spoil(completions + n, (size_t)taken, m);
+		if (queue_in_flight(m) == 0)
+			router_leave_all(kv, UINT64_C(1) << m->server);
 		if (taken < 0 && n == 0)
 			return taken;
 		if (taken < 0)

@@ -5,6 +5,7 @@
 
 #include "common/base/err.h"
 #include "common/index/scan.h"
+#include "common/proto/clustermap.h"
 
 #include "batch.h"
 #include "call.h"
@@ -46,6 +47,24 @@ int scan_next(struct farkv *kv, uint64_t *cursor, size_t max)
 	return err ? handle_result(kv, err) : 0;
 }
 
+/* The keys that belong to this server: a cluster's may have copies of others' keys. */
+static int delete_own(struct farkv *kv, const struct farkv_scan_item *items, size_t n,
+		      uint64_t *deleted_out)
+{
+	for (size_t from = 0, to; from < n; from = to + 1) {
+		int err;
+
+		for (to = from; to < n; to++)
+			if (kv->map && clustermap_owner(kv->map, items[to].key, items[to].key_len) !=
+					       kv->server)
+				break;
+		err = to > from ? batch_delete(kv, items + from, to - from, deleted_out) : 0;
+		if (err)
+			return err;
+	}
+	return 0;
+}
+
 int scan_clear(struct farkv *kv, uint64_t *deleted_out)
 {
 	uint64_t cursor = 0;
@@ -62,7 +81,7 @@ int scan_clear(struct farkv *kv, uint64_t *deleted_out)
 		if (err && err != FARKV_ECORRUPT)
 			return err;
 		items = index_scan_items(kv->scan, &n);
-		err = batch_delete(kv, items, n, deleted_out);
+		err = delete_own(kv, items, n, deleted_out);
 		handle_pause(kv);
 	} while (!err && cursor);
 	if (!err && damaged)

@@ -142,6 +142,7 @@ struct channel *session_free(struct session *s)
 		channel_forget(ch);
 		ch = NULL;
 	}
+	free(s->map);
 	for (struct session_grant *g = s->grants, *next; g; g = next) {
 		next = g->next;
 		free(g);
@@ -323,13 +324,16 @@ void session_call_forget(struct session *s)
 	pthread_mutex_unlock(&s->lock);
 }
 
-void session_keep_lease(struct session *s, uint32_t lease_ms)
+/* ---- a cluster's maps ------------------------------------------------------------------ */
+
+void session_keep_lease(struct session *s, uint32_t lease_ms, const uint32_t *routed)
 {
 	struct msg m = {.type = MSG_LEASE_REQ};
 
 	pthread_mutex_lock(&s->lock);
 	s->lease_pause_ns = lease_ms * NS_PER_MS / 5;
 	s->lease_asked_ns = clock_now_ns();
+	s->routed = routed;
 	pthread_mutex_unlock(&s->lock);
 	/* The control thread goes on when the answer comes. A socket without room has a silent server. */
 	if (session_send(s, &m, NULL, clock_now_ns() + NS_PER_SEC) == FARKV_ETIMEDOUT)
@@ -338,7 +342,26 @@ void session_keep_lease(struct session *s, uint32_t lease_ms)
 
 uint64_t session_lease_ns(const struct session *s)
 {
-	return atom_load_relaxed(&s->lease_ns);
+	uint64_t lease = atom_load_follow(&s->lease_ns);
+
+	return session_map_waits(s) ? atom_load_relaxed(&s->lease_before_ns) : lease;
+}
+
+bool session_map_waits(const struct session *s)
+{
+	return atom_load_follow(&s->map_waits) != 0;
+}
+
+struct clustermap *session_take_map(struct session *s)
+{
+	struct clustermap *map;
+
+	pthread_mutex_lock(&s->lock);
+	map = s->map;
+	s->map = NULL;
+	atom_store_publish(&s->map_waits, 0u);
+	pthread_mutex_unlock(&s->lock);
+	return map;
 }
 
 bool session_call_ready(struct session *s)

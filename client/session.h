@@ -24,8 +24,9 @@
 #include "inventory.h"
 #include "qsbr.h"
 
-struct session;
+struct clustermap;
 struct notifier;
+struct session;
 
 /** Blocks of one GRANT; `n` 0 means that the server has none. */
 struct session_grant {
@@ -149,14 +150,25 @@ bool session_is_away(const struct session *s);
 /**
  * From now on ask the server for its lease, five times per `lease_ms`: a server of a cluster whose map
  * changes. Once per session, by the handle's thread.
+ *
+ * `routed` outlives the session. It is not 0 while an operation runs, or requests are in flight, that
+ * were sent to this server by a map: set it, then look at session_map_waits(). A map that arrives is
+ * acknowledged (MAP_ACK) when it is 0, or the map was taken.
  */
-void session_keep_lease(struct session *s, uint32_t lease_ms);
+void session_keep_lease(struct session *s, uint32_t lease_ms, const uint32_t *routed);
 
 /**
  * What the server's memory showed before this time (clock_now_ns()) was the server's to show; 0: no
- * lease is known. Grows while the server answers. Any thread.
+ * lease is known. Grows while the server answers. While a map waits: by the leases from before that
+ * map alone, since a later one says nothing of what an older map led to. The handle's thread.
  */
 uint64_t session_lease_ns(const struct session *s);
+
+/** True if the server has sent a newer map of its cluster, which was not taken yet. */
+bool session_map_waits(const struct session *s);
+
+/** Take that map: the caller installs it before its next operation, and frees it. NULL: none. */
+struct clustermap *session_take_map(struct session *s);
 
 /** Set the error detail to the reason of the session's end; returns FARKV_EDISCONNECTED. */
 int session_reason(struct session *s);

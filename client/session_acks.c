@@ -18,7 +18,9 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "common/base/err.h"
 #include "common/base/util.h"
+#include "common/proto/clustermap.h"
 
 /* RETURNs at a time: some 4000 blocks, a fraction of a millisecond. */
 #define RECLAIM_BURST 16
@@ -36,9 +38,16 @@ static bool cannot_tell(const struct session *s)
 	return !s->ch->pollable && xport_broken(s->lane);
 }
 
+static bool of_sweep(const struct pending_ack *a)
+{
+	return a->type == MSG_SWEEP_ACK || a->type == MSG_SWEEP_CLAIM;
+}
+
 static bool ack_ready(const struct session *s, const struct pending_ack *a)
 {
-	if (a->type != MSG_BARRIER_ACK && (qsbr_pending(&s->qsbr) & PENDING_SWEEP))
+	if (a->type == MSG_MAP_ACK)
+		return !s->routed || !atom_load_follow(s->routed) || !session_map_waits(s);
+	if (of_sweep(a) && (qsbr_pending(&s->qsbr) & PENDING_SWEEP))
 		return false; /* not recorded yet */
 	return qsbr_passed(&s->qsbr, a->mark);
 }
@@ -90,13 +99,12 @@ static void acks_check(struct session *s)
 
 	for (unsigned i = 0; i < s->n_acks; i++) {
 		struct pending_ack *a = &s->acks[i];
-		bool of_sweep = a->type != MSG_BARRIER_ACK;
 
-		if (!(of_sweep && sweep_waits) && ack_ready(s, a)) {
+		if (!(of_sweep(a) && sweep_waits) && ack_ready(s, a)) {
 			ack_send(s, a);
 			continue;
 		}
-		sweep_waits |= of_sweep;
+		sweep_waits |= of_sweep(a);
 		s->acks[kept++] = *a;
 	}
 	s->n_acks = kept;
@@ -108,7 +116,7 @@ static void acks_forget_sweep(struct session *s)
 	unsigned kept = 0;
 
 	for (unsigned i = 0; i < s->n_acks; i++) {
-		if (s->acks[i].type == MSG_BARRIER_ACK)
+		if (!of_sweep(&s->acks[i]))
 			s->acks[kept++] = s->acks[i];
 		else
 			free(s->acks[i].refs);
@@ -215,6 +223,29 @@ void session_on_barrier(struct session *s, uint64_t number)
 	qsbr_set_pending(&s->qsbr, PENDING_DROP);
 	ack_later(s, (struct pending_ack){.type = MSG_BARRIER_ACK,
 					  .number = number});
+}
+
+/* The flag is set first: a call that was routed before is seen here, a later one sees the flag. */
+void session_on_map(struct session *s, const struct msg *m)
+{
+	struct clustermap *map, *older;
+	uint64_t epoch;
+
+	if (clustermap_parse("map", (const char *)m->map.text, m->map.text_len, &map)) {
+		session_end(s, "protocol error: %s", err_detail());
+		return;
+	}
+	epoch = map->epoch;
+	pthread_mutex_lock(&s->lock);
+	older = s->map;
+	s->map = map;
+	if (!session_map_waits(s))
+		atom_store_relaxed(&s->lease_before_ns, atom_load_relaxed(&s->lease_ns));
+	atom_store_publish(&s->map_waits, 1u);
+	session_tell(s, false);
+	pthread_mutex_unlock(&s->lock);
+	free(older);
+	ack_later(s, (struct pending_ack){.type = MSG_MAP_ACK, .number = epoch});
 }
 
 /* A new sweep ends the previous one. */

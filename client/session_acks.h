@@ -20,5 +20,7 @@ void session_on_sweep_begin(struct session *s, uint64_t number);
 void session_on_sweep_query(struct session *s, const struct msg *m);
 void session_on_sweep_end(struct session *s, uint64_t number);
 void session_on_reclaim(struct session *s);
+/** MAP after WELCOME. */
+void session_on_map(struct session *s, const struct msg *m);
 
 #endif

@@ -162,7 +162,7 @@ static void on_lease(struct session *s, uint64_t left_ns)
 	s->lease_next_ns = asked + s->lease_pause_ns;
 	until = asked + left_ns - left_ns / LEASE_DRIFT;
 	if (asked && left_ns && until > s->lease_ns)
-		atom_store_relaxed(&s->lease_ns, until);
+		atom_store_publish(&s->lease_ns, until); /* after map_waits: session_lease_ns() */
 	pthread_cond_broadcast(&s->cond);
 	pthread_mutex_unlock(&s->lock);
 	control_look(&s->src, true);
@@ -210,6 +210,8 @@ static void on_message(struct session *s, const struct msg *m)
 	case MSG_KILLED:
 	case MSG_CLASS:
 	case MSG_PAUSE:
+	case MSG_PASSED:
+	case MSG_WAITED:
 		on_answer(s, m);
 		break;
 	case MSG_BARRIER:
@@ -229,6 +231,9 @@ static void on_message(struct session *s, const struct msg *m)
 		break;
 	case MSG_LEASE:
 		on_lease(s, m->epoch.number);
+		break;
+	case MSG_MAP:
+		session_on_map(s, m);
 		break;
 	case MSG_BYE_ACK:
 		on_bye_ack(s);

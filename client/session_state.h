@@ -21,10 +21,10 @@ struct out_msg {
 
 /* An answer that waits until running operations have ended. */
 struct pending_ack {
-	uint8_t type; /* MSG_BARRIER_ACK, MSG_SWEEP_ACK or MSG_SWEEP_CLAIM */
+	uint8_t type; /* MSG_BARRIER_ACK, MSG_SWEEP_ACK, MSG_SWEEP_CLAIM or MSG_MAP_ACK */
 	uint32_t req; /* SWEEP_CLAIM: number of the question */
 	uint64_t number;
-	uint64_t mark; /* qsbr_snapshot() */
+	uint64_t mark; /* qsbr_snapshot(); not of MAP_ACK */
 	struct block_ref *refs; /* SWEEP_CLAIM: the candidates, on the heap */
 	uint32_t n;
 };
@@ -53,7 +53,10 @@ struct session {
 	uint64_t last_mark; /* qsbr_snapshot() when `leaving` was set */
 	bool leaving;       /* unmap the tether when the counter has passed last_mark */
 
-	uint64_t lease_ns; /* atomic: see session_lease_ns(); set by the control thread */
+	/* Atomic, set by the control thread: the end of the lease, and as it was when `map` came. */
+	uint64_t lease_ns, lease_before_ns;
+	uint32_t map_waits; /* atomic: set by the control thread, cleared by session_take_map() */
+	const uint32_t *routed; /* atomic: see session_keep_lease(); NULL: it was not called */
 	uint32_t away; /* atomic: see session_is_away(); set by the control thread */
 	uint32_t grants_out; /* atomic: the handle's thread adds, control subtracts */
 
@@ -72,6 +75,7 @@ struct session {
 	uint64_t lease_pause_ns; /* between two questions for the lease; 0: none are asked */
 	uint64_t lease_asked_ns; /* when the question was sent that has no answer; 0: none */
 	uint64_t lease_next_ns;  /* the control thread: when the next one is due */
+	struct clustermap *map;  /* with map_waits: the newest */
 	struct msg answer;
 	char reason[256];
 	struct notifier *notifier; /* called at the end, or NULL; ... */

@@ -1145,6 +1145,21 @@ int farkv_fsck(struct farkv *kv, struct farkv_fsck *f) FARKV_MUST_CHECK;
 int farkv_server(struct farkv *kv, size_t i, struct farkv_server *out) FARKV_MUST_CHECK;
 
 /**
+ * Wait until the followers of a cluster's servers have all that this handle has written and that has
+ * returned: then it outlives any one server. Requests in flight are completed first.
+ *
+ * A follower copies in passes, so this takes as long as the rest of a pass and one more: milliseconds
+ * to some tenths of a second with 10 M keys. One message to each server; no round trip of a write gets
+ * longer, whether this is called or not.
+ *
+ * FARKV_EDISCONNECTED: a server is away, or has lost its keys since the last call (or since the open):
+ * what was written to it and not waited for may be lost; the next call counts from now on.
+ * FARKV_ETIMEDOUT: not within `timeout_ms`, perhaps because a server has no follower with a whole copy.
+ * FARKV_ENOTSUP: one server, or a cluster without followers. FARKV_EINVAL as farkv_ping().
+ */
+int farkv_wait_followers(struct farkv *kv, uint32_t timeout_ms) FARKV_MUST_CHECK;
+
+/**
  * The next session of the store. The caller sets `c->size`, and `c->session` to 0 or to the number
  * of the previous one; sessions come in the order of their numbers, which are never used again.
  * FARKV_ENOTFOUND after the last; FARKV_ENOTSUP: a cluster's handle; its servers have handles of
