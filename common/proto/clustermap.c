@@ -21,15 +21,12 @@
 #include "common/base/textfile.h"
 #include "common/base/util.h"
 
+#include "clustermap_priv.h"
+
 #define FORMAT "farkv cluster 1"
-static_assert(CLUSTERMAP_SERVERS_MAX <= UINT8_MAX + 1u, "an index fits a byte");
+static_assert(CLUSTERMAP_SERVERS_MAX <= CLUSTERMAP_NONE, "an index fits a byte");
 
 /* ---- servers --------------------------------------------------------------------------- */
-
-struct word {
-	const char *p;
-	size_t len;
-};
 
 static bool name_ok(struct word w)
 {
@@ -67,7 +64,7 @@ static const char *address_wrong(struct word w)
 	return NULL;
 }
 
-static const char *add_server(struct clustermap *m, struct word name, struct word address)
+const char *clustermap_add_server(struct clustermap *m, struct word name, struct word address)
 {
 	struct clustermap_server *s = &m->server[m->n_servers];
 	const char *wrong;
@@ -79,6 +76,7 @@ static const char *add_server(struct clustermap *m, struct word name, struct wor
 	wrong = address_wrong(address);
 	if (wrong)
 		return wrong;
+	*s = (struct clustermap_server){.follower = CLUSTERMAP_NONE};
 	memcpy(s->name, name.p, name.len);
 	memcpy(s->address, address.p, address.len);
 	for (uint32_t i = 0; i < m->n_servers; i++) {
@@ -120,6 +118,45 @@ static void __attribute__((format(printf, 2, 3))) add(struct text *t, const char
 	t->len += n > 0 ? (size_t)n : 0;
 }
 
+static void add_servers(struct text *t, const struct clustermap *m)
+{
+	for (uint32_t i = 0; i < m->n_servers; i++) {
+		const struct clustermap_server *s = &m->server[i];
+
+		add(t, "server %s %s", s->name, s->address);
+		if (s->lost || s->drained)
+			add(t, " %" PRIu64, s->lost);
+		add(t, "%s\n", s->drained ? " drained" : "");
+	}
+	for (uint32_t i = 0; i < m->n_servers; i++)
+		if (m->server[i].follower != CLUSTERMAP_NONE)
+			add(t, "follower %s %s\n", m->server[i].name,
+			    m->server[m->server[i].follower].name);
+}
+
+static void add_partitions(struct text *t, const struct clustermap *m)
+{
+	for (uint32_t first = 0, next; first < CLUSTERMAP_PARTITIONS; first = next) {
+		for (next = first + 1; next < CLUSTERMAP_PARTITIONS; next++)
+			if (m->owner[next] != m->owner[first])
+				break;
+		add(t, "partitions %" PRIu32 "-%" PRIu32 " %s\n", first, next - 1,
+		    m->server[m->owner[first]].name);
+	}
+}
+
+static void add_moves(struct text *t, const struct clustermap *m)
+{
+	for (uint32_t first = 0, next; first < CLUSTERMAP_PARTITIONS; first = next) {
+		for (next = first + 1; next < CLUSTERMAP_PARTITIONS; next++)
+			if (m->to[next] != m->to[first] || m->fenced[next] != m->fenced[first])
+				break;
+		if (m->to[first] != CLUSTERMAP_NONE)
+			add(t, "move %" PRIu32 "-%" PRIu32 " %s%s\n", first, next - 1,
+			    m->server[m->to[first]].name, m->fenced[first] ? " fenced" : "");
+	}
+}
+
 static size_t print(const struct clustermap *m, char *buf)
 {
 	struct text t = {.buf = buf};
@@ -127,29 +164,20 @@ static size_t print(const struct clustermap *m, char *buf)
 	add(&t, FORMAT "\nepoch %" PRIu64 "\nseed %016" PRIx64 "\n", m->epoch, m->seed);
 	if (m->lease_ms)
 		add(&t, "lease %" PRIu32 "\n", m->lease_ms);
-	for (uint32_t i = 0; i < m->n_servers; i++) {
-		add(&t, "server %s %s", m->server[i].name, m->server[i].address);
-		if (m->server[i].lost)
-			add(&t, " %" PRIu64, m->server[i].lost);
-		add(&t, "\n");
-	}
-	for (uint32_t first = 0, next; first < CLUSTERMAP_PARTITIONS; first = next) {
-		for (next = first + 1; next < CLUSTERMAP_PARTITIONS; next++)
-			if (m->owner[next] != m->owner[first])
-				break;
-		add(&t, "partitions %" PRIu32 "-%" PRIu32 " %s\n", first, next - 1,
-		    m->server[m->owner[first]].name);
-	}
+	if (m->replicas)
+		add(&t, "replicas %" PRIu32 "\n", m->replicas);
+	add_servers(&t, m);
+	add_partitions(&t, m);
+	add_moves(&t, m);
 	return t.len;
 }
 
 size_t clustermap_print(const struct clustermap *m, char *buf)
 {
-	return print(m, buf); /* complete() has seen that it fits */
+	return print(m, buf); /* clustermap_complete() has seen that it fits */
 }
 
-/* Compute id and counts of a map that is filled in. NULL, or what is wrong. */
-static const char *complete(struct clustermap *m)
+const char *clustermap_complete(struct clustermap *m)
 {
 	char buf[CLUSTERMAP_TEXT_MAX + 1];
 	size_t len = print(m, buf);
@@ -158,24 +186,37 @@ static const char *complete(struct clustermap *m)
 		return "the map is too long: more than 16000 bytes of text";
 	m->id = XXH3_64bits(buf, len);
 	m->id += m->id == 0;
+	m->n_moves = m->n_fenced = 0;
 	for (uint32_t i = 0; i < m->n_servers; i++)
 		m->server[i].partitions = 0;
-	for (uint32_t i = 0; i < CLUSTERMAP_PARTITIONS; i++)
+	for (uint32_t i = 0; i < CLUSTERMAP_PARTITIONS; i++) {
 		m->server[m->owner[i]].partitions++;
+		m->n_moves += m->to[i] != CLUSTERMAP_NONE;
+		m->n_fenced += m->fenced[i];
+	}
 	return NULL;
 }
 
 /* ---- parsing --------------------------------------------------------------------------- */
 
 /* Lines come in this order. */
-enum part { PART_FORMAT, PART_EPOCH, PART_SEED, PART_SERVERS, PART_PARTITIONS };
+enum part {
+	PART_FORMAT,
+	PART_EPOCH,
+	PART_SEED,
+	PART_SERVERS,
+	PART_FOLLOWERS,
+	PART_PARTITIONS,
+	PART_MOVES,
+};
 
 struct parser {
 	struct clustermap *m;
 	enum part part; /* what the next line may be, or the part that it may go on */
 	uint32_t next;  /* the first partition without an owner */
-	struct word word[5];
-	unsigned n; /* words of the line; 5: more than 4 */
+	uint32_t moved; /* the first partition that a move may name */
+	struct word word[6];
+	unsigned n; /* words of the line; 6: more than 5 */
 };
 
 static void split(struct parser *p, const char *at, const char *end)
@@ -239,61 +280,164 @@ static const char *lease_line(struct parser *p)
 {
 	uint64_t ms;
 
-	if (p->n != 2 || p->m->lease_ms || p->m->n_servers || !number(p->word[1], 10, 9, &ms) ||
+	if (p->n != 2 || p->m->lease_ms || p->m->replicas || p->m->n_servers || !number(p->word[1], 10, 9, &ms) ||
 	    ms < CLUSTERMAP_LEASE_MIN || ms > CLUSTERMAP_LEASE_MAX)
 		return "after the seed there may be: lease MS, of 100 to 60000 ms";
 	p->m->lease_ms = (uint32_t)ms;
 	return NULL;
 }
 
+static const char *replicas_line(struct parser *p)
+{
+	uint64_t n;
+
+	if (p->n != 2 || !p->m->lease_ms || p->m->replicas || p->m->n_servers ||
+	    !number(p->word[1], 10, 1, &n) || n != 1)
+		return "after the lease there may be: replicas 1";
+	p->m->replicas = 1;
+	return NULL;
+}
+
 static const char *server_line(struct parser *p)
 {
+	bool drained = p->n == 5 && is(p->word[4], "drained");
+	struct clustermap_server *s;
 	uint64_t lost = 0;
 	const char *wrong;
 
-	if (p->n != 3 && (p->n != 4 || !number(p->word[3], 10, 18, &lost)))
-		return "a server's line is: server NAME ADDRESS [EPOCH]";
-	wrong = add_server(p->m, p->word[1], p->word[2]);
-	if (!wrong)
-		p->m->server[p->m->n_servers - 1].lost = lost;
-	return wrong;
+	if ((p->n != 3 && p->n != 4 && !drained) ||
+	    (p->n > 3 && !number(p->word[3], 10, 18, &lost)))
+		return "a server's line is: server NAME ADDRESS [EPOCH [drained]]";
+	wrong = clustermap_add_server(p->m, p->word[1], p->word[2]);
+	if (wrong)
+		return wrong;
+	s = &p->m->server[p->m->n_servers - 1];
+	s->lost = lost;
+	s->drained = drained;
+	return NULL;
+}
+
+/* The index of the server of that name, or n_servers. */
+static uint32_t find(const struct clustermap *m, struct word w)
+{
+	char name[CLUSTERMAP_NAME_MAX + 1] = "";
+
+	if (!name_ok(w))
+		return m->n_servers;
+	memcpy(name, w.p, w.len);
+	return clustermap_find(m, name);
+}
+
+static const char *follower_line(struct parser *p)
+{
+	struct clustermap *m = p->m;
+	uint32_t server = p->n == 3 ? find(m, p->word[1]) : m->n_servers;
+	uint32_t follower = p->n == 3 ? find(m, p->word[2]) : m->n_servers;
+
+	if (p->n != 3 || !m->lease_ms)
+		return "with a lease there may be lines: follower NAME NAME";
+	if (server == m->n_servers || follower == m->n_servers)
+		return "no server of this map has that name";
+	if (server == follower)
+		return "a server cannot follow itself";
+	if (m->server[server].follower != CLUSTERMAP_NONE)
+		return "a server has one follower at most";
+	m->server[server].follower = (uint8_t)follower;
+	return NULL;
+}
+
+struct range {
+	uint32_t first, last;
+};
+
+/* FIRST-LAST. Each number is below 10000; whether it is a partition's is for the caller to see. */
+static bool range_of(struct word w, struct range *out)
+{
+	const char *dash = memchr(w.p, '-', w.len);
+	struct word from = {w.p, dash ? (size_t)(dash - w.p) : 0};
+	struct word to = {dash ? dash + 1 : w.p, dash ? w.len - from.len - 1 : 0};
+	uint64_t first, last;
+
+	if (!number(from, 10, 4, &first) || !number(to, 10, 4, &last))
+		return false;
+	*out = (struct range){(uint32_t)first, (uint32_t)last};
+	return true;
 }
 
 static const char *partitions_line(struct parser *p)
 {
-	struct word range = p->n == 3 ? p->word[1] : (struct word){"", 0};
-	const char *dash = memchr(range.p, '-', range.len);
-	struct word from = {range.p, dash ? (size_t)(dash - range.p) : 0};
-	struct word to = {dash ? dash + 1 : range.p, dash ? range.len - from.len - 1 : 0};
-	char name[CLUSTERMAP_NAME_MAX + 1] = "";
-	uint64_t first, last;
+	struct range r;
 	uint32_t owner;
 
-	if (!number(from, 10, 4, &first) || !number(to, 10, 4, &last) || !name_ok(p->word[2]))
+	if (p->n != 3 || !range_of(p->word[1], &r) || !name_ok(p->word[2]))
 		return "a line of partitions is: partitions FIRST-LAST NAME";
-	if (first != p->next || last < first || last >= CLUSTERMAP_PARTITIONS)
+	if (r.first != p->next || r.last < r.first || r.last >= CLUSTERMAP_PARTITIONS)
 		return "the partitions are 0 to 4095, each once and in ascending order";
-	memcpy(name, p->word[2].p, p->word[2].len);
-	owner = clustermap_find(p->m, name);
+	owner = find(p->m, p->word[2]);
 	if (owner == p->m->n_servers)
 		return "no server of this map has that name";
-	memset(p->m->owner + first, (int)owner, last - first + 1);
-	p->next = (uint32_t)last + 1;
+	memset(p->m->owner + r.first, (int)owner, r.last - r.first + 1);
+	p->next = r.last + 1;
 	return NULL;
 }
 
+static const char *move_line(struct parser *p)
+{
+	bool fenced = p->n == 4 && is(p->word[3], "fenced");
+	struct range r;
+	uint32_t to;
+
+	if (!p->m->lease_ms)
+		return "only a map with a lease has moves";
+	if ((p->n != 3 && !fenced) || !range_of(p->word[1], &r) || !name_ok(p->word[2]))
+		return "a move is: move FIRST-LAST NAME [fenced]";
+	if (r.first < p->moved || r.last < r.first || r.last >= CLUSTERMAP_PARTITIONS)
+		return "the partitions of moves are of 0 to 4095, in ascending order";
+	to = find(p->m, p->word[2]);
+	if (to == p->m->n_servers)
+		return "no server of this map has that name";
+	for (uint32_t i = r.first; i <= r.last; i++) {
+		if (p->m->owner[i] == to)
+			return "that server has one of these partitions already";
+		p->m->to[i] = (uint8_t)to;
+		p->m->fenced[i] = fenced;
+	}
+	p->moved = r.last + 1;
+	return NULL;
+}
+
+/* The lines after the seed, and the parts that each may belong to or follow. */
+static const struct list_line {
+	const char *word;
+	enum part first, part; /* it may come from `first` to `part`, and makes that the parser's part */
+	const char *(*parse)(struct parser *p);
+} list_lines[] = {
+	{"lease", PART_SERVERS, PART_SERVERS, lease_line},
+	{"replicas", PART_SERVERS, PART_SERVERS, replicas_line},
+	{"server", PART_SERVERS, PART_SERVERS, server_line},
+	{"follower", PART_SERVERS, PART_FOLLOWERS, follower_line},
+	{"partitions", PART_SERVERS, PART_PARTITIONS, partitions_line},
+	{"move", PART_PARTITIONS, PART_MOVES, move_line},
+};
+
 static const char *list_line(struct parser *p)
 {
-	if (p->part == PART_SERVERS && is(p->word[0], "lease"))
-		return lease_line(p);
-	if (p->part == PART_SERVERS && is(p->word[0], "server"))
-		return server_line(p);
-	if (is(p->word[0], "partitions") && p->m->n_servers > 0) {
-		p->part = PART_PARTITIONS;
-		return partitions_line(p);
+	for (size_t i = 0; i < ARRAY_SIZE(list_lines); i++) {
+		const struct list_line *l = &list_lines[i];
+
+		if (!is(p->word[0], l->word) || p->part < l->first || p->part > l->part)
+			continue;
+		if ((l->part > PART_SERVERS && p->m->n_servers == 0) ||
+		    (l->part == PART_MOVES && p->next < CLUSTERMAP_PARTITIONS))
+			break;
+		p->part = l->part;
+		return l->parse(p);
 	}
-	return p->part == PART_SERVERS ? "after the seed come lines: server NAME ADDRESS" :
-					 "after the servers come lines: partitions FIRST-LAST NAME";
+	if (p->m->n_servers == 0)
+		return "after the seed come lines: server NAME ADDRESS";
+	return p->next < CLUSTERMAP_PARTITIONS ?
+		       "after the servers come lines: partitions FIRST-LAST NAME" :
+		       "after the partitions come lines: move FIRST-LAST NAME [fenced]";
 }
 
 /* NULL, or what is wrong with a line that has words. */
@@ -339,22 +483,24 @@ static int lines_parse(struct parser *p, const char *where, const char *at, cons
 	if (!wrong && p->next < CLUSTERMAP_PARTITIONS)
 		wrong = "the map ends before partition 4095 has a server";
 	if (!wrong)
-		wrong = complete(p->m);
+		wrong = clustermap_complete(p->m);
 	return wrong ? err_set(FARKV_EINVAL, "%s:%u: %s", where, line, wrong) : 0;
 }
 
-static struct clustermap *new_map(void)
+struct clustermap *clustermap_new(void)
 {
 	struct clustermap *m = calloc(1, sizeof(*m));
 
-	if (!m)
+	if (m)
+		memset(m->to, CLUSTERMAP_NONE, sizeof(m->to));
+	else
 		(void)err_set(FARKV_ENOMEM, "no memory for a cluster's map");
 	return m;
 }
 
 int clustermap_parse(const char *where, const char *text, size_t len, struct clustermap **out)
 {
-	struct parser p = {.m = new_map()};
+	struct parser p = {.m = clustermap_new()};
 	int err;
 
 	if (!p.m)
@@ -439,7 +585,7 @@ static const char *fill(struct clustermap *m, const char *servers)
 
 		if (!eq)
 			return "write NAME=ADDRESS,NAME=ADDRESS,...";
-		wrong = add_server(m, (struct word){at, (size_t)(eq - at)},
+		wrong = clustermap_add_server(m, (struct word){at, (size_t)(eq - at)},
 				   (struct word){eq + 1, len - (size_t)(eq + 1 - at)});
 		if (wrong)
 			return wrong;
@@ -454,7 +600,7 @@ static const char *fill(struct clustermap *m, const char *servers)
 
 int clustermap_make(const char *servers, struct clustermap **out)
 {
-	struct clustermap *m = new_map();
+	struct clustermap *m = clustermap_new();
 	const char *wrong;
 	int err;
 
@@ -465,7 +611,7 @@ int clustermap_make(const char *servers, struct clustermap **out)
 	wrong = err ? NULL : fill(m, servers);
 	if (wrong)
 		err = err_set(FARKV_EINVAL, "server %u: %s", m->n_servers + 1, wrong);
-	else if (!err && (wrong = complete(m)))
+	else if (!err && (wrong = clustermap_complete(m)))
 		err = err_set(FARKV_EINVAL, "%s: shorten names or addresses", wrong);
 	if (err) {
 		free(m);
@@ -478,57 +624,11 @@ int clustermap_make(const char *servers, struct clustermap **out)
 void clustermap_set_lease(struct clustermap *m, uint32_t lease_ms)
 {
 	m->lease_ms = lease_ms;
-	(void)complete(m); /* a map of clustermap_make() has room for the line, or is refused when parsed */
+	(void)clustermap_complete(m); /* a map of clustermap_make() has room for the line, or is refused when parsed */
 }
 
-/* ---- the next map ---------------------------------------------------------------------- */
-
-static bool has(uint64_t set, uint32_t server)
+void clustermap_set_replicas(struct clustermap *m, uint32_t replicas)
 {
-	return set >> server & 1;
-}
-
-/* Divide the partitions of `gone` into runs, one for each of `living`. */
-static void divide(struct clustermap *m, uint64_t gone, uint64_t living)
-{
-	uint32_t n = (uint32_t)__builtin_popcountll(living), all = 0, at = 0, to = 0;
-
-	for (uint32_t i = 0; i < CLUSTERMAP_PARTITIONS; i++)
-		all += has(gone, m->owner[i]);
-	for (uint32_t i = 0; i < CLUSTERMAP_PARTITIONS; i++) {
-		uint32_t run;
-
-		if (!has(gone, m->owner[i]))
-			continue;
-		run = at++ * n / all;
-		for (to = 0; run || !has(living, to); to++)
-			run -= has(living, to);
-		m->owner[i] = (uint8_t)to;
-	}
-}
-
-int clustermap_take_over(const struct clustermap *m, uint64_t gone, uint64_t living,
-			 struct clustermap **out)
-{
-	struct clustermap *next;
-	const char *wrong;
-
-	if (!living)
-		return err_set(FARKV_EINVAL, "no server of the cluster lives");
-	next = new_map();
-	if (!next)
-		return FARKV_ENOMEM;
-	*next = *m;
-	next->epoch++;
-	for (uint32_t i = 0; i < m->n_servers; i++)
-		if (has(gone, i))
-			next->server[i].lost = next->epoch;
-	divide(next, gone, living);
-	wrong = complete(next);
-	if (wrong) {
-		free(next);
-		return err_set(FARKV_EINVAL, "%s", wrong);
-	}
-	*out = next;
-	return 0;
+	m->replicas = replicas;
+	(void)clustermap_complete(m); /* as there */
 }

@@ -22,8 +22,13 @@ static void check(const struct clustermap *m)
 		partitions += m->server[i].partitions;
 	}
 	FUZZ_CHECK(partitions == CLUSTERMAP_PARTITIONS);
-	for (uint32_t i = 0; i < CLUSTERMAP_PARTITIONS; i++)
-		FUZZ_CHECK(m->owner[i] < m->n_servers);
+	for (uint32_t i = 0; i < m->n_servers; i++)
+		FUZZ_CHECK(m->server[i].follower == CLUSTERMAP_NONE ||
+			   (m->server[i].follower < m->n_servers && m->server[i].follower != i));
+	for (uint32_t i = 0; i < CLUSTERMAP_PARTITIONS; i++) {
+		FUZZ_CHECK(m->owner[i] < m->n_servers && m->to[i] != m->owner[i]);
+		FUZZ_CHECK(m->to[i] == CLUSTERMAP_NONE ? !m->fenced[i] : m->to[i] < m->n_servers);
+	}
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -42,6 +47,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	FUZZ_CHECK(len <= CLUSTERMAP_TEXT_MAX && text[len] == '\0');
 	FUZZ_CHECK(clustermap_parse("map", text, len, &again) == 0);
 	FUZZ_CHECK(again->id == m->id && memcmp(again->owner, m->owner, sizeof(m->owner)) == 0);
+	FUZZ_CHECK(memcmp(again->to, m->to, sizeof(m->to)) == 0);
+	FUZZ_CHECK(memcmp(again->server, m->server, sizeof(m->server)) == 0);
 	free(again);
 	free(m);
 	return 0;
