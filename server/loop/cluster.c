@@ -31,7 +31,7 @@ bool cluster_admits(struct session *s)
 	const struct session_hello *h = &s->hello;
 	char text[160];
 
-	if (!cfg->map && !h->map)
+	if ((!cfg->map && !h->map) || s->copies)
 		return true;
 	if (!cfg->map) {
 		session_refuse(s, MSG_REASON_CLUSTER,

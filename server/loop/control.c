@@ -20,6 +20,8 @@
 #include "conn_unix.h"
 #include "core.h"
 #include "expire.h"
+#include "fence.h"
+#include "copies.h"
 #include "fsck.h"
 #include "grants.h"
 #include "evictor.h"
@@ -50,6 +52,8 @@ static const struct loop_module *const modules[] = {
 	&metrics_module,
 	&fsck_module,
 	&snapshots_module,
+	&fence_module,
+	&copies_module,
 	&membership_module,
 	NULL,
 };

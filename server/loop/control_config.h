@@ -23,6 +23,7 @@ struct control_config {
 	/* At SIGHUP: read options again and change them here; NULL: there are none to read. */
 	void (*reload)(void *arg, struct control_config *cfg);
 	void *reload_arg;
+	const char *keys_path; /* of `keys`, absolute; or NULL */
 	struct keyfile *keys; /* NULL: no authentication; read again at SIGHUP
 				 by the control loop */
 	bool evict; /* when memory is short, rather than refuse */

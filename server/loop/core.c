@@ -37,6 +37,12 @@ void core_begin_again(struct control *c)
 	event_base_loopbreak(c->base);
 }
 
+void core_look_at_map(struct control *c)
+{
+	if (c->look)
+		event_active(c->look, EV_TIMEOUT, 0);
+}
+
 bool core_is_saver(const struct control *c, const char *name)
 {
 	return c->cfg.saver && strcmp(c->cfg.saver->name, name) == 0;

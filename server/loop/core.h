@@ -95,7 +95,10 @@ struct control {
 	struct http *http; /* metrics.c; NULL: none */
 	struct fsck *fsck;
 	struct snapshots *snapshots; /* NULL: none are made */
+	struct fence *fence;
+	struct copies *copies; /* NULL: the map does not change */
 	struct membership *membership; /* NULL: the map does not change */
+	struct event *look; /* membership's: have a look at the map; or NULL */
 	uint64_t reclaim_until_ns; /* time limit for the answers to RECLAIM */
 };
 
@@ -118,6 +121,9 @@ void core_fail(struct control *c);
 
 /** End at once, to begin again with an empty region: control_run() then returns CONTROL_AGAIN. */
 void core_begin_again(struct control *c);
+
+/** In a cluster whose map changes: look at the map soon, for something has to change in it. */
+void core_look_at_map(struct control *c);
 
 /** True if a client that gives this name is the server's own child: server/saver/saver.h. */
 bool core_is_saver(const struct control *c, const char *name);

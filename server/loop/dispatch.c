@@ -12,6 +12,7 @@
 #include "clients.h"
 #include "core.h"
 #include "expire.h"
+#include "fence.h"
 #include "fsck.h"
 #include "grants.h"
 #include "grow.h"
@@ -141,6 +142,8 @@ static bool dispatch(struct session *s, const struct msg *m)
 		return stats_on_pause(s, m);
 	case MSG_LEASE_REQ:
 		return membership_on_lease(s, m);
+	case MSG_MAP_ACK:
+		return fence_on_ack(s, m);
 	case MSG_READY:
 		return true;
 	default:

@@ -14,6 +14,8 @@
 #include "server/cluster/coord.h"
 
 #include "core.h"
+#include "copies.h"
+#include "fence.h"
 #include "session.h"
 #include "welcome.h"
 
@@ -36,6 +38,7 @@ struct membership {
 	uint64_t lease_ns;      /* its end */
 	uint64_t round_ns;      /* when the next one is due */
 	uint64_t joined_ns;
+	uint64_t viewed_id; /* of the map that the latest view has */
 	uint64_t viewed_ns; /* the latest view; 0: none */
 	uint64_t calm_ns;   /* nobody is taken over before this */
 	uint64_t told_ns;
@@ -51,10 +54,15 @@ static void install(struct membership *m, struct clustermap *map, uint32_t serve
 	log_info("cluster: server %s, %" PRIu32 " of %u partitions, map of epoch %" PRIu64,
 		 map->server[server].name, map->server[server].partitions, CLUSTERMAP_PARTITIONS,
 		 map->epoch);
+	/* Nobody has been let in before the first map: no key has a place yet. */
+	if (!m->map)
+		region_reseed(m->c->region, clustermap_index_seed(map));
 	cfg->map = map;
 	cfg->server = server;
+	copies_installed(m->c, m->map);
 	free(m->map);
 	m->map = map;
+	fence_begin(m->c);
 }
 
 /* The server's place in a map that was read; it has to have one. */
@@ -83,6 +91,7 @@ static bool look_at_map(struct membership *m, const struct coord_view *v)
 		log_warn("cluster: %s", err_detail());
 		return false;
 	}
+	m->viewed_id = map->id;
 	if (m->map && map->epoch <= m->map->epoch) {
 		bool same = map->id == m->map->id;
 
@@ -100,7 +109,11 @@ static bool look_at_map(struct membership *m, const struct coord_view *v)
 		core_begin_again(m->c);
 		return false;
 	}
-	install(m, map, server);
+	/* Until then clients go on by the map before. */
+	if (copies_gain(m->c, map))
+		install(m, map, server);
+	else
+		free(map);
 	return true;
 }
 
@@ -119,28 +132,63 @@ static uint64_t living(const struct membership *m, const struct coord_view *v)
 	return set;
 }
 
-static void take_over(struct membership *m, const struct coord_view *v)
+/* It has partitions, or copies of some, or is to get some. */
+static bool matters(const struct clustermap *map, uint32_t server)
+{
+	bool has = map->server[server].partitions > 0;
+
+	for (uint32_t i = 0; i < map->n_servers; i++)
+		has |= map->server[i].follower == server;
+	for (uint32_t p = 0; map->n_moves && p < CLUSTERMAP_PARTITIONS; p++)
+		has |= map->to[p] == server;
+	return has;
+}
+
+static void replace_map(struct membership *m, const struct coord_view *v, const struct clustermap *next)
+{
+	char text[CLUSTERMAP_TEXT_MAX + 1];
+
+	coord_replace_map(m->coord, text, clustermap_print(next, text), v->map_version);
+	/* The next round is sent after it. */
+	m->round_ns = 0;
+}
+
+/* True: the map is to be another one. */
+static bool take_over(struct membership *m, const struct coord_view *v)
 {
 	bool late = clock_now_ns() >= m->joined_ns + UNSEEN_NS;
 	uint64_t live = living(m, v), gone = 0;
-	char text[CLUSTERMAP_TEXT_MAX + 1];
 	struct clustermap *next;
 
 	m->seen |= live;
 	for (uint32_t i = 0; i < m->map->n_servers; i++)
-		if (m->map->server[i].partitions && !(live >> i & 1) && (late || m->seen >> i & 1))
+		if (!(live >> i & 1) && (late || m->seen >> i & 1) && matters(m->map, i))
 			gone |= UINT64_C(1) << i;
 	if (!gone || clock_now_ns() < m->calm_ns)
-		return;
+		return false;
 	if (clustermap_take_over(m->map, gone, live, &next)) {
 		log_warn("cluster: %s", err_detail());
-		return;
+		return false;
 	}
 	for (uint32_t i = 0; i < m->map->n_servers; i++)
 		if (gone >> i & 1)
-			log_warn("cluster: %s is gone: others get its partitions, empty",
-				 m->map->server[i].name);
-	coord_replace_map(m->coord, text, clustermap_print(next, text), v->map_version);
+			log_warn("cluster: %s is gone: %s", m->map->server[i].name,
+				 m->map->server[i].follower != CLUSTERMAP_NONE &&
+						 (live >> m->map->server[i].follower & 1) ?
+					 "its follower has its partitions" :
+					 "others get its partitions, empty");
+	replace_map(m, v, next);
+	free(next);
+	return true;
+}
+
+/* What the copies of this server ask for. */
+static void step(struct membership *m, const struct coord_view *v)
+{
+	struct clustermap *next = copies_step(m->c, living(m, v));
+
+	if (next)
+		replace_map(m, v, next);
 	free(next);
 }
 
@@ -176,7 +224,9 @@ static void on_view(void *arg, const struct coord_view *v)
 		event_base_loopbreak(m->c->base);
 	}
 	note_gap(m);
-	take_over(m, v);
+	/* Changes are made of the newest map only, by servers that have installed it. */
+	if (m->map->id == m->viewed_id && !take_over(m, v))
+		step(m, v);
 }
 
 static void tell_trouble(struct membership *m, uint64_t now)
@@ -233,6 +283,16 @@ static void on_event(evutil_socket_t fd, short what, void *arg)
 	await(m);
 }
 
+static void on_look(evutil_socket_t fd, short what, void *arg)
+{
+	struct membership *m = arg;
+
+	(void)fd;
+	(void)what;
+	m->round_ns = 0;
+	event_active(m->event, EV_TIMEOUT, 0);
+}
+
 /* ---- what others ask ----------------------------------------------------------------------- */
 
 int membership_join(struct control *c)
@@ -258,7 +318,7 @@ bool membership_on_lease(struct session *s, const struct msg *m)
 	uint64_t now = clock_now_ns();
 	struct msg r = {.type = MSG_LEASE};
 
-	if (ms && ms->lease_ns > now)
+	if (ms && ms->lease_ns > now && fence_leases(s, ms->lease_ns))
 		r.epoch.number = ms->lease_ns - now;
 	return session_reply(s, &r, m->req, NULL);
 }
@@ -281,7 +341,8 @@ static bool init(struct control *c)
 	m->c = c;
 	c->joining = true;
 	m->event = event_new(c->base, -1, 0, on_event, m);
-	return m->event && coord_open(&cfg, &m->coord) == 0;
+	c->look = event_new(c->base, -1, 0, on_look, m);
+	return m->event && c->look && coord_open(&cfg, &m->coord) == 0;
 }
 
 static void fini(struct control *c)
@@ -292,6 +353,9 @@ static void fini(struct control *c)
 		return;
 	if (m->event)
 		event_free(m->event);
+	if (c->look)
+		event_free(c->look);
+	c->look = NULL;
 	coord_close(m->coord, c->again);
 	free(m->map);
 	free(m);

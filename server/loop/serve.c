@@ -25,6 +25,7 @@
 #include "common/proto/keyfile.h"
 #include "common/rdma/verbs.h"
 #include "control.h"
+#include "copies.h"
 #include "http.h"
 #include "listen.h"
 #include "membership.h"
@@ -54,6 +55,7 @@ struct serving {
 	struct transport_address address;
 	struct transport_plan plan;
 	struct keyfile *keys;
+	char *keys_path; /* of `keys`, absolute; NULL: none */
 	struct clustermap *map; /* of the cluster; NULL: in none */
 	uint32_t server;        /* of that map */
 	char path[SOCKPATH_MAX];
@@ -279,6 +281,7 @@ static int check(struct serving *s)
 			cfg->verify ? "verify" : "replace");
 		return EXIT_USAGE;
 	}
+	s->keys_path = cfg->keys ? realpath(cfg->keys, NULL) : NULL;
 	if (cfg->keys && keyfile_load(cfg->keys, &s->keys))
 		return EXIT_CONFIG;
 	if (cfg->metrics && http_listen_check(cfg->metrics))
@@ -304,6 +307,7 @@ int serve_check(struct server_config *cfg)
 	if (!code && cfg->socket && socket_uri(cfg->socket, s.uri))
 		code = EXIT_USAGE;
 	keyfile_free(s.keys);
+	free(s.keys_path);
 	free(s.map);
 	return code;
 }
@@ -482,6 +486,7 @@ static int open_control(struct serving *s)
 		.reload = s->reread ? reload : NULL,
 		.reload_arg = s,
 		.keys = s->keys,
+		.keys_path = s->keys_path,
 		.evict = evicts(s),
 		/* Without RDMA the socket's clients are the only ones to authenticate. */
 		.keys_on_socket = cfg->keys_on_socket || !s->plan.rdma,
@@ -687,6 +692,7 @@ static int fill(struct serving *s)
 		log_info("restore: there is no %s yet, the store is empty", cfg->restore);
 	else if (cfg->restore && snapshots_restore(s->control))
 		return EXIT_RUN;
+	copies_reachable(s->control, rdma ? rdma : s->uri, s->keys ? key_name(s) : NULL);
 	if (membership_join(s->control))
 		return EXIT_RUN;
 	return s->file_open && region_file_finish(&s->file) ? EXIT_RUN : 0;

@@ -75,6 +75,7 @@ struct session {
 	bool welcomed; /* it takes part in barriers */
 	bool readonly;
 	bool saver;    /* of the server's own child: snapshots.h */
+	bool copies;   /* of one of those of copies.h */
 	bool begun;    /* it has sent a message after WELCOME */
 	bool left;     /* it has sent BYE, or nothing after WELCOME */
 	uint64_t barrier_owed; /* number of the BARRIER to be acknowledged, or 0 */
@@ -95,6 +96,8 @@ struct session {
 		uint64_t since_ns; /* since when it owes an answer */
 		bool granted;      /* it has ever been granted blocks */
 	} sweep; /* see sweep.c */
+	uint64_t map_owed; /* the epoch of the MAP that is to be acknowledged; 0: none */
+	uint64_t lease_ns; /* until when it has a lease, at most */
 	bool held; /* its HELLO waits for the end of a restore */
 	uint32_t id;
 	uint64_t connected_ns; /* or when its HELLO was parked or resumed */

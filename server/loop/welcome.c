@@ -30,6 +30,7 @@
 #include "closer.h"
 #include "barrier.h"
 #include "cluster.h"
+#include "copies.h"
 #include "core.h"
 #include "roster.h"
 #include "session.h"
@@ -378,6 +379,7 @@ bool welcome_on_hello(struct session *s, const struct msg *m, const void *body,
 		 (const char *)m->hello.name);
 	util_one_line(s->name);
 	s->saver = core_is_saver(s->control, s->name);
+	s->copies = copies_is_child(s->control, s->name);
 	h->req = m->req;
 	h->role = m->hello.role;
 	h->replaces = m->hello.replaces;

@@ -376,6 +376,13 @@ static int contents_create(struct region *r)
 	return 0;
 }
 
+void region_reseed(struct region *r, uint64_t seed)
+{
+	r->sb.hash_seed = seed;
+	superblock_seal(&r->sb);
+	memcpy(r->meta, &r->sb, sizeof(r->sb));
+}
+
 /* ---- a region that was found ------------------------------------------------------- */
 
 static int superblock_found(struct region *r, const struct region_file *f)

@@ -112,6 +112,9 @@ static inline uint64_t region_entry(const struct region *r, uint64_t hash)
 	return region_dir(r)[hash_dir_index(hash, r->depth)];
 }
 
+/** Give the index another seed, while it is empty and nobody has seen the superblock. */
+void region_reseed(struct region *r, uint64_t seed);
+
 /** Get memory for the directory array of 2^depth entries; false if there is none. */
 bool region_dir_reserve(const struct region *r, uint32_t depth);
 

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/**
+ * copies.h - the child processes that copy other servers' keys into this server's store: of the server
+ * that it follows, and of partitions that are to move here; and one that deletes what is left of either.
+ * doc/cluster.md, Followers and moves.
+ *
+ * A child writes partitions that this server does not have by the map that clients know. It is dead
+ * before they may learn that the server has them: copies_gain().
+ */
+#ifndef SERVER_LOOP_COPIES_H
+#define SERVER_LOOP_COPIES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct clustermap;
+struct control;
+struct loop_module;
+
+extern const struct loop_module copies_module;
+
+/** Where children reach this server, and as which key: both are copied. Before membership_join(). */
+void copies_reachable(struct control *c, const char *uri, const char *key);
+
+/**
+ * A map in which this server has more partitions than by cfg.map: end the children that write those. The
+ * partitions of a server that it followed, or that have moved here, have their keys. True: the others have
+ * none, and the map may be installed. False: old keys of theirs are being deleted; ask again.
+ */
+bool copies_gain(struct control *c, const struct clustermap *map);
+
+/** cfg.map was installed: partitions that this server does not have any more are to be deleted. */
+void copies_installed(struct control *c, const struct clustermap *before);
+
+/**
+ * Start and end children as cfg.map demands, with `living`: the servers that are registered, a bit for
+ * each. The map that they now ask for, to be set by the caller, who frees it; or NULL.
+ */
+struct clustermap *copies_step(struct control *c, uint64_t living);
+
+/** True if a client that gives this name is one of the children. */
+bool copies_is_child(const struct control *c, const char *name);
+
+#endif
