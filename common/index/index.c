@@ -85,6 +85,12 @@ struct location_counters index_cache_counters(const struct index *ix)
 			  (struct location_counters){0};
 }
 
+void index_mark_nothing(struct index *ix)
+{
+	ix->heat = NULL;
+	ix->marks = false;
+}
+
 uint64_t index_recent(const struct index *ix)
 {
 	return ix->recent_ns;

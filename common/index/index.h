@@ -83,6 +83,9 @@ struct location_counters index_cache_counters(const struct index *ix);
 /** Steps that had to be repeated since index_open(). */
 uint64_t index_retries(const struct index *ix);
 
+/** From now on gets and writes leave no marks of use (index/heat.h). */
+void index_mark_nothing(struct index *ix);
+
 /** Last clock reading; may be stale. */
 uint64_t index_recent(const struct index *ix);
 

@@ -17,7 +17,7 @@
  */
 #include "config.h"
 
-#include "scan.h"
+#include "scan_priv.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -27,14 +27,6 @@
 #include "common/region/fetch.h"
 #include "common/region/hash.h"
 
-#include "dir.h"
-#include "index_priv.h"
-
-#define SCAN_BATCH 128u
-#define SCAN_CHAINS ((SCAN_BATCH + XPORT_CHAIN_MAX - 1) / XPORT_CHAIN_MAX)
-/* Bytes READ of a block at first, and the most that longer keys raise that to. */
-#define HEAD_MIN 64u
-#define HEAD_MAX 256u
 /* A word whose block fails so often is damaged; a directory entry, too. */
 #define TRIES_MAX 100u
 /* Internal result: start with the directory again. */
@@ -46,62 +38,12 @@ static_assert(FARKV_SCAN_MIN == WINDOW_SLOTS, "all keys of one hash share a wind
 static_assert(SCAN_KEYS_BYTES / 2 >= (size_t)WINDOW_SLOTS * FARKV_KEY_MAX,
 	      "half of the room holds all keys of one hash");
 
-struct found {
-	uint64_t hash, version;
-	uint64_t left_ms; /* until it expires; or BLOCK_NEVER */
-	uint32_t key_at; /* in `keys` */
-	uint32_t value_len;
-	uint16_t key_len;
-};
-
-/* A slot whose key is not known yet. */
-struct slot {
-	uint64_t bad_word; /* the last word whose block could not be read */
-	uint32_t need;     /* bytes of the block to READ, at least */
-	uint16_t at;
-	uint16_t tries;    /* how often `bad_word` has failed */
-};
-
-/* A READ of a block's head. */
-struct head {
-	struct slot slot;
-	uint64_t word;
-	uint32_t at, len; /* in the lane's memory */
-};
-
-struct index_scan {
-	struct dir_place place;
-	uint64_t cursor;
-	uint64_t until; /* the last position that this call covers */
-	uint64_t room;  /* ... so that the keys have room */
-	uint64_t begun_ns; /* I4: not after the last look began */
-	uint64_t clock_ms[2]; /* CLOCK, READ before and after the words of the last look */
-	const uint64_t *image[2]; /* of the subtable; equal pointers where words do not tear */
-	uint32_t usual; /* bytes READ of a block at first */
-	uint32_t damaged;
-	bool stale; /* another look is needed */
-
-	struct slot pending[SUBTABLE_SLOTS];
-	size_t n_pending, n_kept; /* those kept for the next pass are in front */
-	struct head head[SCAN_BATCH];
-	unsigned n_heads;
-	struct xport_chain chain[SCAN_CHAINS];
-
-	struct found found[SUBTABLE_SLOTS];
-	size_t n_found;
-	uint16_t order[SUBTABLE_SLOTS]; /* of `found`, by hash */
-	uint8_t *keys;
-	size_t keys_len, keys_cap;
-	struct farkv_scan_item item[SUBTABLE_SLOTS];
-	size_t n_items;
-};
-
 struct index_scan *index_scan_new(void)
 {
 	struct index_scan *s = calloc(1, sizeof(*s));
 
 	if (s)
-		s->usual = HEAD_MIN;
+		index_scan_init(s);
 	return s;
 }
 
@@ -109,7 +51,7 @@ void index_scan_free(struct index_scan *s)
 {
 	if (!s)
 		return;
-	free(s->keys);
+	index_scan_fini(s);
 	free(s);
 }
 
@@ -156,12 +98,6 @@ static struct xport_chain *chain_begin(struct xport_chain *c)
 
 /* ---- find ------------------------------------------------------------------------------ */
 
-/* The last position of the range that `depth` bits of `hash` name. */
-static uint64_t range_end(uint64_t hash, uint32_t depth)
-{
-	return depth ? hash | UINT64_MAX >> depth : UINT64_MAX;
-}
-
 /* AGAIN: the directory has to be read again. */
 static int find(struct index *ix, struct index_scan *s, uint64_t deadline_ns)
 {
@@ -178,24 +114,11 @@ static int find(struct index *ix, struct index_scan *s, uint64_t deadline_ns)
 		ix->dirword = 0;
 		return AGAIN;
 	}
-	s->until = UTIL_MIN(range_end(s->cursor, entry_depth(p->entry)), s->room);
+	s->until = UTIL_MIN(scan_range_end(s->cursor, entry_depth(p->entry)), s->room);
 	return 0;
 }
 
 /* ---- look ------------------------------------------------------------------------------ */
-
-static bool is_settled(const struct index_scan *s, unsigned at)
-{
-	return s->image[0][at] == s->image[1][at];
-}
-
-/* False if the slot has no value for sure. */
-static bool may_live(const struct index_scan *s, unsigned at)
-{
-	uint64_t w = s->image[0][at];
-
-	return !(slot_is_null(w) || (w & SLOT_DEAD)) || !is_settled(s, at);
-}
 
 /* Is there a word that only a migration, or another subtable, leaves here? */
 static bool is_odd(const struct index_scan *s)
@@ -231,7 +154,7 @@ static int check_entry(struct index *ix, struct index_scan *s, uint64_t deadline
 	if (dir_judge(ix, &s->place, w) != DIR_HERE)
 		return AGAIN;
 	/* Other entries of the subtable may lead elsewhere already. */
-	end = range_end(s->cursor, dirword_depth(s->place.dirword));
+	end = scan_range_end(s->cursor, dirword_depth(s->place.dirword));
 	s->until = UTIL_MIN(s->until, end);
 	return 0;
 }
@@ -270,8 +193,8 @@ static int look(struct index *ix, struct index_scan *s, uint64_t deadline_ns)
 
 /* ---- sort ------------------------------------------------------------------------------ */
 
-/* Order `found` by hash: into buckets by the bits that differ first, then by insertion. */
-static void sort(struct index_scan *s)
+/* Into buckets by the bits that differ first, then by insertion. */
+void scan_sort(struct index_scan *s)
 {
 	uint16_t next[BUCKETS + 1] = {0};
 	uint32_t depth = entry_depth(s->place.entry);
@@ -295,11 +218,6 @@ static void sort(struct index_scan *s)
 #undef BUCKET
 }
 
-static const struct found *nth(const struct index_scan *s, size_t i)
-{
-	return &s->found[s->order[i]];
-}
-
 /* ---- heads ----------------------------------------------------------------------------- */
 
 /* The keys do not fit: give this call half of them. The next one takes the others. */
@@ -307,16 +225,17 @@ static int make_room(struct index_scan *s)
 {
 	size_t bytes = 0, i = 0;
 
-	sort(s);
-	while ((bytes += nth(s, i)->key_len) <= SCAN_KEYS_BYTES / 2)
+	scan_sort(s);
+	while ((bytes += scan_nth(s, i)->key_len) <= SCAN_KEYS_BYTES / 2)
 		i++;
-	s->room = nth(s, i)->hash - 1; /* all keys of one hash stay together */
+	s->room = scan_nth(s, i)->hash - 1; /* all keys of one hash stay together */
 	return AGAIN;
 }
 
 static int add_found(struct index_scan *s, const struct block_header *h, const void *key,
-		     uint64_t hash)
+		     const struct head *b)
 {
+	uint64_t hash = b->hash;
 	uint64_t left_ms = block_ttl_left(h->expiry, h->inc_flags, s->clock_ms[1]);
 	size_t need = s->keys_len + h->key_len, cap = s->keys_cap;
 
@@ -337,6 +256,7 @@ static int add_found(struct index_scan *s, const struct block_header *h, const v
 	memcpy(s->keys + s->keys_len, key, h->key_len);
 	s->found[s->n_found++] = (struct found){.hash = hash,
 						.version = h->version,
+						.word = b->word,
 						.left_ms = left_ms,
 						.key_at = (uint32_t)s->keys_len,
 						.value_len = h->value_len,
@@ -358,6 +278,8 @@ static void keep_bad(struct index_scan *s, struct slot *slot, uint64_t word)
 		slot->tries = 0;
 	slot->bad_word = word;
 	if (++slot->tries > TRIES_MAX) {
+		if (s->damaged < SCAN_LOST)
+			s->lost[s->damaged] = slot->at;
 		s->damaged++;
 		return;
 	}
@@ -365,14 +287,15 @@ static void keep_bad(struct index_scan *s, struct slot *slot, uint64_t word)
 	keep(s, slot);
 }
 
-/* A key of this hash can be in that slot, by that word. */
-static bool belongs(const struct index_scan *s, const struct head *h, uint64_t hash)
+/* A key of its hash can be in that slot, by that word. */
+static bool belongs(const struct index_scan *s, const struct head *h)
 {
 	uint32_t depth = entry_depth(s->place.entry);
+	uint64_t hash = h->hash;
 
 	return slot_fp(h->word) == hash_fp(hash) &&
 	       h->slot.at / LINE_SLOTS - hash_home_line(hash) < WINDOW_LINES &&
-	       range_end(hash, depth) == range_end(s->cursor, depth);
+	       scan_range_end(hash, depth) == scan_range_end(s->cursor, depth);
 }
 
 /* By a CLOCK of the last look: 0 the one before its words, 1 the one after. */
@@ -385,7 +308,7 @@ static bool is_expired(const struct index_scan *s, const struct block_header *h,
 static int take_head(const struct index *ix, struct index_scan *s, struct head *b)
 {
 	const uint8_t *image = heads_at(ix) + b->at;
-	uint64_t most = class_bytes(slot_class(b->word)), hash;
+	uint64_t most = class_bytes(slot_class(b->word));
 	struct block_header h;
 	uint64_t need;
 
@@ -393,24 +316,32 @@ static int take_head(const struct index *ix, struct index_scan *s, struct head *
 	need = (sizeof(h) + h.key_len + 7) & ~UINT64_C(7);
 	if (need > b->len && b->len < most) {
 		b->slot.need = (uint32_t)UTIL_MIN(need, most);
-		s->usual = UTIL_MAX(s->usual, UTIL_MIN(b->slot.need, HEAD_MAX));
+		s->usual = UTIL_MAX(s->usual, UTIL_MIN(b->slot.need, SCAN_HEAD_MAX));
 		keep(s, &b->slot);
 		return 0;
 	}
-	if (!block_key_hash(image, b->len, slot_block(b->word), ix->sb.hash_seed, &hash) ||
-	    !belongs(s, b, hash)) {
+	if (!block_key_hash(image, b->len, slot_block(b->word), ix->sb.hash_seed, &b->hash) ||
+	    !belongs(s, b)) {
 		keep_bad(s, &b->slot, b->word);
 		return 0;
 	}
 	/* R1: it was absent at the look, or it lived at the look, or another look has to tell. */
-	if (is_expired(s, &h, 0))
+	if (!s->dead_too && is_expired(s, &h, 0))
 		return 0;
-	if (is_expired(s, &h, 1)) {
+	if (!s->dead_too && is_expired(s, &h, 1)) {
 		s->stale = true;
 		keep(s, &b->slot);
 		return 0;
 	}
-	return add_found(s, &h, image + sizeof(h), hash);
+	return add_found(s, &h, image + sizeof(h), b);
+}
+
+/* The slot needs no key: by the last look it has none, or no value. */
+static bool is_done(const struct index_scan *s, unsigned at)
+{
+	if (!s->dead_too)
+		return !scan_may_live(s, at);
+	return slot_is_null(s->image[0][at]) && scan_is_settled(s, at);
 }
 
 /* Fill a batch from the pending slots; returns the first that is not in it. */
@@ -423,9 +354,9 @@ static size_t fill(const struct index *ix, struct index_scan *s, size_t from)
 		struct slot slot = s->pending[from];
 		uint64_t w = s->image[0][slot.at], bytes;
 
-		if (!may_live(s, slot.at))
+		if (is_done(s, slot.at))
 			continue;
-		if (!is_settled(s, slot.at)) {
+		if (!scan_is_settled(s, slot.at)) {
 			s->stale = true;
 			keep(s, &slot);
 			continue;
@@ -471,7 +402,7 @@ static bool is_late(const struct index *ix, const struct index_scan *s)
 /* True if the last look has found the word that the head was READ by, FROZEN meanwhile or not. */
 static bool stands(const struct index_scan *s, const struct head *b)
 {
-	return is_settled(s, b->slot.at) &&
+	return scan_is_settled(s, b->slot.at) &&
 	       ((s->image[0][b->slot.at] ^ b->word) & ~SLOT_FROZEN) == 0;
 }
 
@@ -493,6 +424,14 @@ static int batch(struct index *ix, struct index_scan *s, uint64_t deadline_ns)
 
 /* ---- one subtable ---------------------------------------------------------------------- */
 
+/* All slots that may have a value. */
+static void pick_live(struct index_scan *s)
+{
+	for (unsigned at = 0; at < SUBTABLE_SLOTS; at++)
+		if (scan_may_live(s, at))
+			s->pending[s->n_pending++] = (struct slot){.at = (uint16_t)at};
+}
+
 /* Set `found` to the keys of the cursor's subtable; AGAIN: start again. */
 static int read_part(struct index *ix, struct index_scan *s, uint64_t deadline_ns)
 {
@@ -500,9 +439,10 @@ static int read_part(struct index *ix, struct index_scan *s, uint64_t deadline_n
 
 	s->n_found = s->keys_len = s->n_pending = 0;
 	s->damaged = 0;
-	for (unsigned at = 0; !err && at < SUBTABLE_SLOTS; at++)
-		if (may_live(s, at))
-			s->pending[s->n_pending++] = (struct slot){.at = (uint16_t)at};
+	if (!err && s->pick)
+		s->pick(s->arg, s);
+	else if (!err)
+		pick_live(s);
 	while (!err && s->n_pending) {
 		s->n_kept = 0;
 		for (size_t i = 0; i < s->n_pending && !err;) {
@@ -516,6 +456,28 @@ static int read_part(struct index *ix, struct index_scan *s, uint64_t deadline_n
 	return err;
 }
 
+int scan_read(struct index *ix, struct index_scan *s, uint64_t cursor, uint64_t deadline_ns)
+{
+	unsigned tries = 0;
+	int err;
+
+	s->cursor = cursor;
+	s->room = UINT64_MAX;
+	if (!ix->scan_mem)
+		ix->scan_mem = xport_mem_alloc(ix->lane, INDEX_SCAN_BYTES);
+	if (!ix->scan_mem)
+		return err_set(FARKV_ENOMEM, "no memory for a scan");
+	for (;; ix->retries++) {
+		err = find(ix, s, deadline_ns);
+		if (err == AGAIN && ++tries > TRIES_MAX)
+			return err_set(FARKV_EFORMAT, "region: a directory entry leads nowhere");
+		if (!err)
+			err = read_part(ix, s, deadline_ns);
+		if (err != AGAIN)
+			return err;
+	}
+}
+
 static uint64_t ttl_ms(const struct found *f)
 {
 	return f->left_ms == BLOCK_NEVER ? 0 : f->left_ms;
@@ -527,17 +489,17 @@ static uint64_t deliver(struct index_scan *s, size_t max)
 	uint64_t next = s->until + 1;
 	size_t n = s->n_found;
 
-	sort(s);
-	while (n > 0 && nth(s, n - 1)->hash > s->until)
+	scan_sort(s);
+	while (n > 0 && scan_nth(s, n - 1)->hash > s->until)
 		n--;
 	if (n > max) {
 		n = max;
-		next = nth(s, n)->hash;
-		while (nth(s, n - 1)->hash == next)
+		next = scan_nth(s, n)->hash;
+		while (scan_nth(s, n - 1)->hash == next)
 			n--;
 	}
 	for (size_t i = 0; i < n; i++) {
-		const struct found *f = nth(s, i);
+		const struct found *f = scan_nth(s, i);
 
 		s->item[i] = (struct farkv_scan_item){.key = s->keys + f->key_at,
 						      .key_len = f->key_len,
@@ -552,25 +514,10 @@ static uint64_t deliver(struct index_scan *s, size_t max)
 int index_scan(struct index *ix, struct index_scan *s, uint64_t *cursor, size_t max,
 	       uint64_t deadline_ns)
 {
-	unsigned tries = 0;
 	int err;
 
 	s->n_items = 0;
-	s->cursor = *cursor;
-	s->room = UINT64_MAX;
-	if (!ix->scan_mem)
-		ix->scan_mem = xport_mem_alloc(ix->lane, INDEX_SCAN_BYTES);
-	if (!ix->scan_mem)
-		return err_set(FARKV_ENOMEM, "no memory for a scan");
-	for (;; ix->retries++) {
-		err = find(ix, s, deadline_ns);
-		if (err == AGAIN && ++tries > TRIES_MAX)
-			return err_set(FARKV_EFORMAT, "region: a directory entry leads nowhere");
-		if (!err)
-			err = read_part(ix, s, deadline_ns);
-		if (err != AGAIN)
-			break;
-	}
+	err = scan_read(ix, s, *cursor, deadline_ns);
 	if (err)
 		return err;
 	*cursor = deliver(s, max);
