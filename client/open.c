@@ -117,6 +117,26 @@ int handle_open(const struct uri *uri, const struct farkv_options *opts,
 			kv_out);
 }
 
+int handle_open_server(const struct uri *uri, const struct farkv_options *opts, uint64_t map_id,
+		       uint8_t server, struct farkv **kv_out)
+{
+	struct farkv *kv;
+	int err = new_handle(uri, opts, &kv);
+
+	if (err)
+		return err;
+	kv->map_id = map_id;
+	kv->server = server;
+	err = relink_up(kv, clock_now_ns() + opts->connect_timeout_ms * NS_PER_MS, NULL);
+	if (err) {
+		free(kv);
+		return err;
+	}
+	opened_add(&kv->opened);
+	*kv_out = kv;
+	return 0;
+}
+
 /* ---- clusters ---------------------------------------------------------------------- */
 
 /* The end of the first of `n` attempts that share the time until `until_ns`. */
@@ -221,7 +241,7 @@ int handle_open_any(const struct uri *seeds, size_t n, const struct farkv_option
 {
 	uint64_t until = clock_now_ns() + opts->connect_timeout_ms * NS_PER_MS;
 	struct clustermap *map = NULL;
-	struct farkv *kv;
+	struct farkv *kv = NULL;
 	int err;
 
 	for (size_t i = 0;; i++) {

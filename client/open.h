@@ -12,6 +12,13 @@ int handle_open(const struct uri *uri, const struct farkv_options *opts,
 		struct farkv **kv_out);
 
 /**
+ * The same for one server of a cluster, by the id of the map that it has and its number there. The
+ * handle takes no other map, and knows of no lease. FARKV_EREFUSED: the server has another map.
+ */
+int handle_open_server(const struct uri *uri, const struct farkv_options *opts, uint64_t map_id,
+		       uint8_t server, struct farkv **kv_out);
+
+/**
  * The same for addresses of which one is to answer, tried in turn. If that server belongs to a cluster
  * the handle is one of all its servers (router.h), of which one at least must be there; otherwise it
  * must be the only address.
