@@ -30,6 +30,7 @@
 #include "listen.h"
 #include "metrics.h"
 #include "membership.h"
+#include "passes.h"
 #include "rekey.h"
 #include "returns.h"
 #include "session.h"
@@ -55,6 +56,7 @@ static const struct loop_module *const modules[] = {
 	&fence_module,
 	&copies_module,
 	&membership_module,
+	&passes_module,
 	NULL,
 };
 

@@ -99,6 +99,7 @@ struct control {
 	struct copies *copies; /* NULL: the map does not change */
 	struct membership *membership; /* NULL: the map does not change */
 	struct event *look; /* membership's: have a look at the map; or NULL */
+	struct passes *passes;
 	uint64_t reclaim_until_ns; /* time limit for the answers to RECLAIM */
 };
 

@@ -17,6 +17,7 @@
 #include "grants.h"
 #include "grow.h"
 #include "membership.h"
+#include "passes.h"
 #include "returns.h"
 #include "session.h"
 #include "stats.h"
@@ -144,6 +145,10 @@ static bool dispatch(struct session *s, const struct msg *m)
 		return membership_on_lease(s, m);
 	case MSG_MAP_ACK:
 		return fence_on_ack(s, m);
+	case MSG_PASS:
+		return passes_on_pass(s, m);
+	case MSG_WAIT_REQ:
+		return passes_on_wait(s, m);
 	case MSG_READY:
 		return true;
 	default:

@@ -99,6 +99,8 @@ struct session {
 	uint64_t map_owed; /* the epoch of the MAP that is to be acknowledged; 0: none */
 	uint64_t lease_ns; /* until when it has a lease, at most */
 	bool held; /* its HELLO waits for the end of a restore */
+	bool passes;    /* it has sent PASS, ... */
+	uint64_t reset; /* ... and was told the resets before this one: passes.c */
 	uint32_t id;
 	uint64_t connected_ns; /* or when its HELLO was parked or resumed */
 	pid_t pid;     /* of the peer, for the log; 0: remote or in another PID namespace */

@@ -73,6 +73,7 @@ void slab_free(struct slab *s)
 	free(s->segment_at);
 	free(s->deferred);
 	free(s->exhausted);
+	resets_end(&s->resets);
 	free(s);
 }
 
@@ -351,6 +352,7 @@ static uint32_t segment_new(struct slab *s, uint8_t cls)
 		goto err_pages;
 	heap_map_segment(s->heap, g.page, g.pages, cls);
 	segment_enter(s, at, &g);
+	resets_add(&s->resets, g.page, g.pages);
 	s->class[cls].blocks[BLOCK_FREE] += g.blocks;
 	s->class[cls].back = 0; /* credit is for a full store: this one is not */
 	list_insert(s, at, FILL_EMPTY);
@@ -689,6 +691,11 @@ bool slab_return(struct slab *s, struct block_ref ref, enum return_kind state,
 	return true;
 }
 
+struct resets *slab_resets(struct slab *s)
+{
+	return &s->resets;
+}
+
 uint64_t slab_forgotten(const struct slab *s)
 {
 	return s->forgotten;
@@ -731,8 +738,10 @@ void slab_barrier_passed(struct slab *s)
 	for (size_t w = 0; w < s->n_aging; w++) {
 		uint32_t seg, i;
 
-		if (slab_locate(s, s->exhausted[w], &seg, &i))
-			slab_set(s, seg, i, BLOCK_FREE, 0);
+		if (!slab_locate(s, s->exhausted[w], &seg, &i))
+			continue;
+		slab_set(s, seg, i, BLOCK_FREE, 0);
+		resets_add(&s->resets, s->exhausted[w] / PAGE_BYTES, 1);
 	}
 	s->n_exhausted -= s->n_aging;
 	if (s->n_exhausted)

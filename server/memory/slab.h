@@ -23,6 +23,7 @@
 #include "common/region/layout.h"
 
 #include "heap.h"
+#include "resets.h"
 
 struct slab;
 
@@ -110,6 +111,9 @@ bool slab_barrier_begin(struct slab *s);
 
 /** It has passed: those blocks are free, the exhausted ones with incarnation 0. */
 void slab_barrier_passed(struct slab *s);
+
+/** Where incarnations began again: of exhausted blocks that became free, and of new segments. */
+struct resets *slab_resets(struct slab *s);
 
 /** Returned blocks that stay out for want of memory, since the start. */
 uint64_t slab_forgotten(const struct slab *s);

@@ -87,6 +87,7 @@ struct slab {
 	uint64_t forgotten; /* returned blocks that could not be listed for want of memory */
 	uint64_t *exhausted; /* offsets; the first n_aging wait for the running barrier */
 	size_t n_exhausted, n_aging, exhausted_cap;
+	struct resets resets;
 };
 
 static inline void slab_came_back(struct slab_class *k, uint64_t n)

@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "config.h"
+
+#include "passes.h"
+
+#include <stdlib.h>
+
+#include "common/base/clock.h"
+
+#include "core.h"
+#include "fence.h"
+#include "session.h"
+#include "waiters.h"
+
+/* Of one PASSED: it has three other figures. */
+#define RANGES_MAX (MSG_STATS_MAX - 8u)
+
+struct passes {
+	struct session *follower; /* NULL: none */
+	uint64_t began_ns;   /* its pass that runs, ... */
+	uint64_t applied_ns; /* ... and the latest that is applied; 0: none */
+	struct waiters running; /* for the pass that runs */
+	struct waiters next;    /* for the one that begins after it */
+	struct waiters vain;    /* there is no follower any more */
+};
+
+/* ---- waiting ------------------------------------------------------------------------------ */
+
+static void answer_all(struct waiters *list, uint64_t result)
+{
+	struct msg r = {.type = MSG_WAITED, .epoch = {.number = result}};
+	struct session *s;
+	uint32_t req;
+
+	while ((s = waiters_take(list, &req)))
+		(void)session_reply(s, &r, req, NULL);
+}
+
+bool passes_on_wait(struct session *s, const struct msg *m)
+{
+	struct msg r = {.type = MSG_WAITED};
+	struct passes *p = s->control->passes;
+
+	if (!p->follower)
+		return session_reply(s, &r, m->req, NULL);
+	if (waiters_add(&p->next, s, m->req))
+		return true;
+	session_refuse(s, MSG_REASON_PROTOCOL, "too many WAIT_REQ were asked at once");
+	return false;
+}
+
+/* Nobody follows, or another one does, from the begin. */
+static void follower_gone(struct control *c)
+{
+	struct passes *p = c->passes;
+
+	p->follower = NULL;
+	p->applied_ns = 0;
+	TAILQ_CONCAT(&p->vain, &p->running, link);
+	TAILQ_CONCAT(&p->vain, &p->next, link);
+	if (!TAILQ_EMPTY(&p->vain))
+		core_tick_soon(c);
+}
+
+/* The follower has applied its pass, and begins the next. */
+static void follow(struct session *s)
+{
+	struct passes *p = s->control->passes;
+
+	/* It waits for nobody: no answer ends it here. */
+	waiters_drop(&p->running, s);
+	waiters_drop(&p->next, s);
+	if (p->follower == s) {
+		answer_all(&p->running, 1);
+		p->applied_ns = p->began_ns;
+	} else {
+		follower_gone(s->control);
+		p->follower = s;
+	}
+	TAILQ_CONCAT(&p->running, &p->next, link);
+	p->began_ns = clock_now_ns();
+}
+
+uint64_t passes_lag_ms(const struct control *c)
+{
+	const struct passes *p = c->passes;
+
+	return p->applied_ns ? (clock_now_ns() - p->applied_ns) / NS_PER_MS : UINT64_MAX;
+}
+
+/* ---- PASS ----------------------------------------------------------------------------------- */
+
+/* Add the pages since the session's last PASS, as many as there is room for. */
+static void add_resets(struct session *s, struct msg *r)
+{
+	struct resets *resets = slab_resets(s->control->slab);
+
+	if (!s->passes || !resets_reach(resets, s->reset)) {
+		(void)resets_begin(resets); /* without memory for it the next answer is as this one */
+		msg_add_stat(r, MSG_PASSED_ALL, 1);
+		s->reset = resets->next;
+	}
+	for (unsigned n = 0; n < RANGES_MAX && s->reset < resets->next; n++) {
+		struct reset at = resets_at(resets, s->reset++);
+
+		msg_add_stat(r, MSG_PASSED_PAGES, (uint64_t)at.pages << 40 | at.page);
+	}
+	if (s->reset < resets->next)
+		msg_add_stat(r, MSG_PASSED_MORE, 1);
+	s->passes = true;
+}
+
+bool passes_on_pass(struct session *s, const struct msg *m)
+{
+	struct msg r = {.type = MSG_PASSED};
+	uint64_t fenced = fence_complete(s->control);
+
+	if (s->readonly) {
+		session_refuse(s, MSG_REASON_PERMISSION, "a read-only session wants to copy the store");
+		return false;
+	}
+	if (m->epoch.number == MSG_PASS_FOLLOW)
+		follow(s);
+	if (fenced)
+		msg_add_stat(&r, MSG_PASSED_FENCED, fenced);
+	add_resets(s, &r);
+	return session_reply(s, &r, m->req, NULL);
+}
+
+/* ---- life ------------------------------------------------------------------------------------- */
+
+static bool tick(struct control *c)
+{
+	answer_all(&c->passes->vain, 0);
+	return false;
+}
+
+static void session_ended(struct session *s)
+{
+	struct passes *p = s->control->passes;
+
+	waiters_drop(&p->running, s);
+	waiters_drop(&p->next, s);
+	waiters_drop(&p->vain, s);
+	if (p->follower == s)
+		follower_gone(s->control);
+}
+
+static bool init(struct control *c)
+{
+	struct passes *p = calloc(1, sizeof(*p));
+
+	if (!p)
+		return false;
+	c->passes = p;
+	TAILQ_INIT(&p->running);
+	TAILQ_INIT(&p->next);
+	TAILQ_INIT(&p->vain);
+	return true;
+}
+
+static void fini(struct control *c)
+{
+	struct passes *p = c->passes;
+
+	if (!p)
+		return;
+	waiters_drop(&p->running, NULL);
+	waiters_drop(&p->next, NULL);
+	waiters_drop(&p->vain, NULL);
+	free(p);
+	c->passes = NULL;
+}
+
+const struct loop_module passes_module = {
+	.init = init,
+	.fini = fini,
+	.session_ended = session_ended,
+	.tick = tick,
+};

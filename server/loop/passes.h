@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/**
+ * passes.h - what the source of a copy does for the server that copies (server/follower/follower.h): a
+ * message per pass. And clients that wait until the follower has what they wrote.
+ *
+ * One session follows: the latest that began a pass of that kind. Control thread only.
+ */
+#ifndef SERVER_LOOP_PASSES_H
+#define SERVER_LOOP_PASSES_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct control;
+struct loop_module;
+struct msg;
+struct session;
+
+extern const struct loop_module passes_module;
+
+/**
+ * Handle PASS; false: the session is gone. PASSED has the pages whose incarnations began again since
+ * the session's PASS before, of any kind. One of the kind FOLLOW says that all that the session read
+ * before is applied.
+ */
+bool passes_on_pass(struct session *s, const struct msg *m);
+
+/**
+ * Handle WAIT_REQ; false: the session is gone. WAITED 1 comes when a pass that begins from now on has
+ * been applied by the follower; 0 if there is none, or it ends before.
+ */
+bool passes_on_wait(struct session *s, const struct msg *m);
+
+/** Milliseconds since the follower began the latest pass that it has applied; UINT64_MAX: none is. */
+uint64_t passes_lag_ms(const struct control *c);
+
+#endif
