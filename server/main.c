@@ -19,6 +19,7 @@
 #include "common/base/sockpath.h"
 #include "common/base/util.h"
 #include "common/rdma/verbs.h"
+#include "server/follower/follower.h"
 #include "server/loop/serve.h"
 #include "server/loop/verify_file.h"
 
@@ -279,6 +280,8 @@ int main(int argc, char **argv)
 	struct server_config cfg = {0};
 	int code;
 
+	if (argc == 2 && !strcmp(argv[1], FOLLOWER_ARGUMENT))
+		return follower_main();
 	util_occupy_standard_fds();
 	main_argc = argc;
 	main_argv = argv;

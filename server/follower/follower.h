@@ -71,7 +71,10 @@ int follower_report(const struct follower *f, struct follower_report *out);
 void follower_stop(struct follower *f);
 
 #define FOLLOWER_ARGUMENT "--run-follower"
-/** What main() does with that argument alone: the child's work, by the order that stdin brings. */
+/**
+ * What main() does with that argument alone: the child's work. Descriptor 0 brings two packets, the
+ * order and the name for the own server, and takes the reports.
+ */
 int follower_main(void);
 
 #endif
