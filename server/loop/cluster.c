@@ -42,8 +42,10 @@ bool cluster_admits(struct session *s)
 		send_map(s, cfg->map);
 		return false;
 	}
-	if (h->server == cfg->server)
+	if (h->server == cfg->server) {
+		s->map_epoch = cfg->map->epoch;
 		return true;
+	}
 	snprintf(text, sizeof(text), "this is server %s, not %s: see kvserver --node-name and the map",
 		 cfg->map->server[cfg->server].name,
 		 h->server < cfg->map->n_servers ? cfg->map->server[h->server].name : "another");

@@ -47,6 +47,14 @@ struct membership {
 
 /* ---- maps ---------------------------------------------------------------------------------- */
 
+static bool grows(const struct clustermap *before, const struct clustermap *map, uint32_t server)
+{
+	for (uint32_t p = 0; before && p < CLUSTERMAP_PARTITIONS; p++)
+		if (map->owner[p] == server && before->owner[p] != server)
+			return true;
+	return false;
+}
+
 static void install(struct membership *m, struct clustermap *map, uint32_t server)
 {
 	struct control_config *cfg = &m->c->cfg;
@@ -57,6 +65,8 @@ static void install(struct membership *m, struct clustermap *map, uint32_t serve
 	/* Nobody has been let in before the first map: no key has a place yet. */
 	if (!m->map)
 		region_reseed(m->c->region, clustermap_index_seed(map));
+	if (grows(m->map, map, server))
+		cfg->grown_epoch = map->epoch;
 	cfg->map = map;
 	cfg->server = server;
 	copies_installed(m->c, m->map);

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "common/base/clock.h"
+#include "common/proto/clustermap.h"
 
 #include "core.h"
 #include "fence.h"
@@ -62,6 +63,14 @@ static void follower_gone(struct control *c)
 		core_tick_soon(c);
 }
 
+/* A takeover would give the follower all that it has: the map says that its copy is whole. */
+static bool is_whole(const struct control *c)
+{
+	const struct clustermap *map = c->cfg.map;
+
+	return map && map->server[c->cfg.server].follower != CLUSTERMAP_NONE;
+}
+
 /* The follower has applied its pass, and begins the next. */
 static void follow(struct session *s)
 {
@@ -71,7 +80,8 @@ static void follow(struct session *s)
 	waiters_drop(&p->running, s);
 	waiters_drop(&p->next, s);
 	if (p->follower == s) {
-		answer_all(&p->running, 1);
+		if (is_whole(s->control))
+			answer_all(&p->running, 1);
 		p->applied_ns = p->began_ns;
 	} else {
 		follower_gone(s->control);
@@ -117,6 +127,10 @@ bool passes_on_pass(struct session *s, const struct msg *m)
 
 	if (s->readonly) {
 		session_refuse(s, MSG_REASON_PERMISSION, "a read-only session wants to copy the store");
+		return false;
+	}
+	if (s->control->cfg.map && s->map_epoch < s->control->cfg.grown_epoch) {
+		session_refuse(s, MSG_REASON_CLUSTER, "the server has more partitions by a newer map");
 		return false;
 	}
 	if (m->epoch.number == MSG_PASS_FOLLOW)

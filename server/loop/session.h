@@ -96,6 +96,7 @@ struct session {
 		uint64_t since_ns; /* since when it owes an answer */
 		bool granted;      /* it has ever been granted blocks */
 	} sweep; /* see sweep.c */
+	uint64_t map_epoch; /* of the map that it came by; 0: none */
 	uint64_t map_owed; /* the epoch of the MAP that is to be acknowledged; 0: none */
 	uint64_t lease_ns; /* until when it has a lease, at most */
 	bool held; /* its HELLO waits for the end of a restore */
