@@ -252,7 +252,7 @@ int conn_open(const struct connect_params *p, struct conn *out)
 	fds_close(&r);
 	if (err)
 		goto err_bye;
-	err = session_new(r.channel, l.sb, l.lane, l.inv, &l.session);
+	err = session_begin(r.channel, l.sb, l.lane, l.inv, &l.session);
 	if (err) {
 		memory_close(&l);
 		goto err_bye;
@@ -355,7 +355,7 @@ static __attribute__((noinline)) int grant_request(struct conn *l, uint8_t cls,
 
 	m.grant_req.cls = cls;
 	m.grant_req.count = UTIL_MIN(n, MSG_REFS_MAX);
-	err = session_send(l->session, &m, NULL, 0);
+	err = session_post(l->session, &m, NULL, 0);
 	/* The allocator counts on an answer: the request must not get lost. */
 	l->unsent[cls] = err == FARKV_ETIMEDOUT ? n : 0;
 	l->asked[cls] = m.grant_req.count;
@@ -385,7 +385,7 @@ void conn_ask_prefix(struct conn *l, uint32_t low)
 	struct msg m = {.type = MSG_PREFIX_REQ};
 
 	if (!l->prefix_asked && index_versions_left(l->index) < low)
-		l->prefix_asked = session_send(l->session, &m, NULL, 0) == 0;
+		l->prefix_asked = session_post(l->session, &m, NULL, 0) == 0;
 }
 
 /* ---- blocks that go back ----------------------------------------------------- */
@@ -399,7 +399,7 @@ static int return_picked(struct conn *l)
 
 	m.blocks.state = (uint8_t)inv->ret_state;
 	m.blocks.n = (uint32_t)inv->n_ret;
-	err = session_send(l->session, &m, inv->ret, 0);
+	err = session_post(l->session, &m, inv->ret, 0);
 	if (!err)
 		inventory_sent(inv);
 	return err;

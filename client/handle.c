@@ -307,7 +307,7 @@ static void hint_near_full(struct farkv *kv, const struct index_op *op)
 		return;
 	m.hint.page = op->wait_page;
 	m.hint.gen = op->wait_gen;
-	if (session_send(kv->conn.session, &m, NULL, 0) == 0)
+	if (session_post(kv->conn.session, &m, NULL, 0) == 0)
 		*h = (struct handle_hint){.where = where, .at_ns = now};
 }
 

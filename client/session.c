@@ -81,7 +81,7 @@ static void sync_init(struct session *s)
 	pthread_condattr_destroy(&attr);
 }
 
-int session_new(struct channel *ch, const struct superblock *sb,
+int session_begin(struct channel *ch, const struct superblock *sb,
 		struct xport_lane *lane, struct inventory *inv,
 		struct session **s_out)
 {
@@ -249,7 +249,7 @@ static int send_numbered(struct session *s, const struct msg *m,
 	return 0;
 }
 
-int session_send(struct session *s, struct msg *m, const struct block_ref *refs,
+int session_post(struct session *s, struct msg *m, const struct block_ref *refs,
 		 uint64_t deadline_ns)
 {
 	bool grant = m->type == MSG_GRANT_REQ;
@@ -297,7 +297,7 @@ int session_call_begin(struct session *s, struct msg *m, uint8_t expect,
 		       uint64_t deadline_ns)
 {
 	call_prepare(s, expect);
-	return session_send(s, m, NULL, deadline_ns);
+	return session_post(s, m, NULL, deadline_ns);
 }
 
 int session_call_take(struct session *s, struct msg *answer_out)
@@ -336,7 +336,7 @@ void session_keep_lease(struct session *s, uint32_t lease_ms, const uint32_t *ro
 	s->routed = routed;
 	pthread_mutex_unlock(&s->lock);
 	/* The control thread goes on when the answer comes. A socket without room has a silent server. */
-	if (session_send(s, &m, NULL, clock_now_ns() + NS_PER_SEC) == FARKV_ETIMEDOUT)
+	if (session_post(s, &m, NULL, clock_now_ns() + NS_PER_SEC) == FARKV_ETIMEDOUT)
 		session_lost(s, ETIMEDOUT);
 }
 
@@ -461,7 +461,7 @@ bool session_bye(struct session *s, uint64_t until_ns)
 	struct msg m = {.type = MSG_BYE};
 	bool heard;
 
-	if (claims_send(s, until_ns) || session_send(s, &m, NULL, until_ns))
+	if (claims_send(s, until_ns) || session_post(s, &m, NULL, until_ns))
 		return false;
 	pthread_mutex_lock(&s->lock);
 	while (!s->bye_acked && !s->over && clock_now_ns() < until_ns)

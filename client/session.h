@@ -56,7 +56,7 @@ struct session_grants_inbox {
  * on RECLAIM. Registers with the control thread. 0, FARKV_ENOMEM, FARKV_ESYS; then the channel
  * is still the caller's.
  */
-int session_new(struct channel *ch, const struct superblock *sb,
+int session_begin(struct channel *ch, const struct superblock *sb,
 		struct xport_lane *lane, struct inventory *inv,
 		struct session **s_out);
 
@@ -74,7 +74,7 @@ struct qsbr *session_qsbr(struct session *s);
  * until `deadline_ns` (0: not at all). 0, FARKV_ETIMEDOUT (not sent), FARKV_EDISCONNECTED,
  * FARKV_EINVAL.
  */
-int session_send(struct session *s, struct msg *m, const struct block_ref *refs,
+int session_post(struct session *s, struct msg *m, const struct block_ref *refs,
 		 uint64_t deadline_ns);
 
 /**

@@ -270,7 +270,7 @@ static void ask_clock(struct farkv *kv, uint64_t now, struct wait_state *w)
 
 	if (now < w->clock_due_ns)
 		return;
-	if (session_send(kv->conn.session, &m, NULL, 0) == 0)
+	if (session_post(kv->conn.session, &m, NULL, 0) == 0)
 		w->clock_due_ns = now + CLOCK_PAUSE_NS;
 }
 

@@ -186,7 +186,7 @@ static void begin(uint8_t how)
 	}
 	FUZZ_CHECK(index_open(&hostile_sb, client.lane, client.alloc,
 			      UINT64_MAX, &client.index) == 0);
-	FUZZ_CHECK(session_new(hostile_channel(!(how & 2)), &hostile_sb,
+	FUZZ_CHECK(session_begin(hostile_channel(!(how & 2)), &hostile_sb,
 			       client.lane, client.inv, &client.session) == 0);
 }
 

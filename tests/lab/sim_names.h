@@ -6,9 +6,7 @@
 #ifndef TESTS_LAB_SIM_NAMES_H
 #define TESTS_LAB_SIM_NAMES_H
 
-#define session_new client_session_new
 #define session_free client_session_free
-#define session_send client_session_send
 
 #define connect_open sim_connect_open
 #define channel_verbs_ctrl sim_channel_link
