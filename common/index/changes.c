@@ -226,8 +226,8 @@ static bool differs(const struct index_scan *s, const uint64_t *old, unsigned li
 	uint64_t any = 0;
 
 	for (unsigned i = 0; i < LINE_SLOTS; i++)
-		any |= ((a[i] ^ old[line + i]) & ~NO_CONTENT) | (a[i] ^ b[i]);
-	return any != 0;
+		any |= (a[i] ^ old[line + i]) & ~NO_CONTENT;
+	return any != 0 || (a != b && memcmp(a, b, LINE_BYTES) != 0);
 }
 
 /* The slots whose words have changed. */

@@ -169,6 +169,51 @@ START_TEST(slab_return_exhausted_waits_for_a_barrier_that_began_after_it)
 }
 END_TEST
 
+START_TEST(slab_resets_name_new_segments_and_exhausted_blocks_after_their_barrier)
+{
+	struct resets *r;
+	uint64_t n;
+
+	setup(8);
+	r = slab_resets(slab);
+	ck_assert_uint_eq(slab_grant(slab, 30, 1, 0, refs), 1);
+	ck_assert_uint_eq(r->next, 0); /* nobody asked yet */
+	ck_assert(!resets_reach(r, 0));
+	ck_assert(resets_begin(r));
+	ck_assert(resets_reach(r, 0));
+	n = slab_grant(slab, 0, 1, 0, refs + 1); /* another class: another segment */
+	ck_assert_uint_eq(n, 1);
+	ck_assert_uint_eq(r->next, 1);
+	ck_assert_uint_eq(resets_at(r, 0).page, refs[1].off / PAGE_BYTES);
+	ck_assert_uint_eq(resets_at(r, 0).pages, 1);
+	refs[0].inc = INC_COUNT - 1;
+	ck_assert(slab_return(slab, refs[0], RETURN_EXHAUSTED, 0));
+	ck_assert(slab_barrier_begin(slab));
+	ck_assert_uint_eq(r->next, 1);
+	slab_barrier_passed(slab);
+	ck_assert_uint_eq(r->next, 2);
+	ck_assert_uint_eq(resets_at(r, 1).page, refs[0].off / PAGE_BYTES);
+	teardown();
+}
+END_TEST
+
+START_TEST(resets_reach_back_as_far_as_they_are_kept)
+{
+	struct resets r = {0};
+
+	ck_assert(resets_begin(&r));
+	for (uint64_t i = 0; i < RESETS_KEPT + 5; i++)
+		resets_add(&r, i, 2);
+	ck_assert(!resets_reach(&r, 4));
+	ck_assert(resets_reach(&r, 5));
+	ck_assert_uint_eq(resets_at(&r, 5).page, 5);
+	ck_assert_uint_eq(resets_at(&r, RESETS_KEPT + 4).page, RESETS_KEPT + 4);
+	ck_assert(resets_reach(&r, r.next));
+	ck_assert(!resets_reach(&r, r.next + 1));
+	resets_end(&r);
+}
+END_TEST
+
 START_TEST(slab_return_of_a_block_not_granted_is_refused)
 {
 	struct block_ref b;
@@ -675,6 +720,8 @@ static Suite *suite(void)
 	tcase_add_test(t, slab_return_deferred_waits_for_the_grace_period);
 	tcase_add_test(
 		t, slab_return_exhausted_waits_for_a_barrier_that_began_after_it);
+	tcase_add_test(t, slab_resets_name_new_segments_and_exhausted_blocks_after_their_barrier);
+	tcase_add_test(t, resets_reach_back_as_far_as_they_are_kept);
 	tcase_add_test(t, slab_return_of_a_block_not_granted_is_refused);
 	tcase_add_test(t, slab_empty_and_too_small_heaps_grant_nothing);
 	tcase_add_loop_test(t, slab_grant_uses_the_reserve_for_returned_blocks,
