@@ -653,7 +653,8 @@ int farkv_counters(const struct farkv *kv, struct farkv_counters *c)
 int farkv_server(struct farkv *kv, size_t i, struct farkv_server *out)
 {
 	const struct clustermap *map;
-	struct farkv_server s = {.name = "", .partitions = CLUSTERMAP_PARTITIONS, .handle = kv};
+	struct farkv_server s = {.name = "", .partitions = CLUSTERMAP_PARTITIONS, .handle = kv,
+				 .follower = ""};
 	int err;
 
 	if (!kv)
@@ -673,6 +674,10 @@ int farkv_server(struct farkv *kv, size_t i, struct farkv_server *out)
 		s.partitions = map->server[i].partitions;
 		s.epoch = map->epoch;
 		s.handle = kv->router->member[i];
+		if (map->server[i].follower != CLUSTERMAP_NONE)
+			s.follower = map->server[map->server[i].follower].name;
+		for (uint32_t k = 0; map->n_moves && k < CLUSTERMAP_PARTITIONS; k++)
+			s.moving += map->to[k] != CLUSTERMAP_NONE && map->owner[k] == i;
 	}
 	sized_copy(out, out->size, &s, sizeof(s));
 	return 0;

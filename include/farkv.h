@@ -524,6 +524,9 @@ struct farkv_server {
 	uint64_t partitions;  /**< how many of the 4096 it has */
 	uint64_t epoch;       /**< of the map; 0 without a cluster */
 	struct farkv *handle; /**< reaches this server alone */
+	const char *follower; /**< the server that has a copy of what it has; "" if none has */
+	uint64_t lag_ms;      /**< how old that copy is at most; 0 without one */
+	uint64_t moving;      /**< how many partitions are to move from it to other servers */
 };
 
 /** Why a check could not tell held blocks from leaked ones. */

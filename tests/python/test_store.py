@@ -247,6 +247,7 @@ def test_the_server_and_the_handle_tell_of_themselves(store):
     store[b"k"] = b"v"
     assert store.ping() > 0
     assert [(s["name"], s["partitions"], s["epoch"]) for s in store.servers()] == [("", 4096, 0)]
+    assert [(s["follower"], s["moving"]) for s in store.servers()] == [("", 0)]
     assert store.stats()["sessions"] == 1 and store.stats()["region_bytes"] >= 128 << 20
     assert "round_trips" in store.counters() and farkv.__version__.count(".") == 2
 

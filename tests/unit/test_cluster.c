@@ -472,6 +472,8 @@ START_TEST(figures_are_sums_over_the_servers)
 		ck_assert_str_eq(s.name, server_names[i]);
 		ck_assert_str_eq(s.address, srv[i].path);
 		ck_assert_uint_eq(s.epoch, 1);
+		ck_assert_str_eq(s.follower, "");
+		ck_assert_uint_eq(s.moving, 0);
 		partitions += s.partitions;
 		ck_assert_int_eq(farkv_stats(s.handle, &one), 0);
 		region += one.region_bytes;
