@@ -39,9 +39,9 @@ struct cli {
 	/* options */
 	char *socket, *uri, *keys, *key;
 	char *initial, *match, *ttl, *file, *servers, *interval; /* NULL: not given */
-	uint64_t timeout_ms, count, memory, repeat;
+	uint64_t timeout_ms, count, memory, repeat, replicas;
 	int format; /* enum record_format + 1; 0: by the file name */
-	bool raw, json, csv, quiet, if_absent, consistent, key_base64, last_stdin;
+	bool raw, json, csv, quiet, if_absent, consistent, key_base64, last_stdin, no_wait;
 	bool stat, latency, latency_history, bigkeys; /* in place of a command */
 	uint64_t intrinsic_s;
 	char *completion; /* for this shell */

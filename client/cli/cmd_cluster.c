@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* kvcli cluster init: make the map of a cluster. kvcli cluster status: how its servers are. */
+/* kvcli cluster: make the map of a cluster; how its servers are. cluster_plan.h has what changes it. */
 #include "config.h"
 
 #include "cli.h"
@@ -20,6 +20,7 @@
 #include "common/snapshot/outfile.h"
 #include "server/cluster/coord.h"
 
+#include "cluster_plan.h"
 #include "output.h"
 
 /* ---- init -------------------------------------------------------------------------------- */
@@ -78,6 +79,7 @@ static int init_coordinator(struct cli *cli, struct clustermap *map, const char 
 	int err;
 
 	clustermap_set_lease(map, LEASE_MS);
+	clustermap_set_replicas(map, (uint32_t)cli->replicas);
 	err = coord_make(url, text, clustermap_print(map, text), ZOOKEEPER_MS);
 	if (err == FARKV_EINVAL || err == FARKV_EEXISTS)
 		return cli_error(cli, CLI_USAGE, "%s", err_detail());
@@ -98,6 +100,9 @@ static int init(struct cli *cli, const char *path)
 	if (!cli->servers)
 		return cli_error(cli, CLI_USAGE,
 				 "give the servers by --servers NAME=ADDRESS,NAME=ADDRESS,...");
+	if (file && cli->replicas)
+		return cli_error(cli, CLI_USAGE,
+				 "--replicas needs a map in ZooKeeper, zk://HOST:PORT/PATH");
 	if (file && strcmp(path, "-") != 0 && access(path, F_OK) == 0)
 		return cli_error(cli, CLI_USAGE,
 				 "%s is there already: another map has another seed, by which no key "
@@ -139,6 +144,9 @@ static void print_json(const struct farkv_server *s, const struct farkv_stats *s
 		json_object_set_new(o, "heap_bytes", json_integer((json_int_t)st->heap_bytes));
 		json_object_set_new(o, "sessions", json_integer((json_int_t)st->sessions));
 	}
+	json_object_set_new(o, "follower", json_string(s->follower));
+	json_object_set_new(o, "lag_ms", json_integer((json_int_t)s->lag_ms));
+	json_object_set_new(o, "moving", json_integer((json_int_t)s->moving));
 	output_print(o);
 }
 
@@ -153,7 +161,12 @@ static void print_row(FILE *f, const struct farkv_server *s, const struct farkv_
 		fprintf(f, "%-6s %10" PRIu64 "  %10.10s of %-9.9s", "serves", st->items,
 			util_format_size(st->used_bytes, used, sizeof(used)),
 			util_format_size(st->heap_bytes, heap, sizeof(heap)));
-	fprintf(f, "  %s\n", s->address);
+	fprintf(f, "  %s", s->address);
+	if (*s->follower)
+		fprintf(f, ", follower %s, %" PRIu64 " ms later", s->follower, s->lag_ms);
+	if (s->moving)
+		fprintf(f, ", %" PRIu64 " partitions to move", s->moving);
+	putc('\n', f);
 }
 
 /* A row of the table, or JSON on stdout, for each server. Returns an exit code. */
@@ -208,11 +221,19 @@ static int status(struct cli *cli)
 
 int cmd_cluster(struct cli *cli, int argc, char **argv)
 {
-	if (strcmp(argv[0], "init") == 0 && argc == 2)
+	bool makes = cli->servers || cli->replicas;
+
+	if (strcmp(argv[0], "init") == 0 && argc == 2 && !cli->no_wait)
 		return init(cli, argv[1]);
-	if (strcmp(argv[0], "status") == 0 && argc == 1 && !cli->servers)
-		return status(cli);
+	if (strcmp(argv[0], "status") == 0 && argc <= 2 && !makes && !cli->no_wait)
+		return argc == 1 ? status(cli) : cluster_show(cli, argv[1]);
+	if (strcmp(argv[0], "add") == 0 && argc == 3 && !makes)
+		return cluster_add(cli, argv[1], argv[2]);
+	if (strcmp(argv[0], "drain") == 0 && argc == 3 && !makes)
+		return cluster_drain(cli, argv[1], argv[2]);
+	if (strcmp(argv[0], "rebalance") == 0 && argc == 2 && !makes)
+		return cluster_rebalance(cli, argv[1]);
 	return cli_error(cli, CLI_USAGE,
-			 "usage: kvcli cluster init --servers NAME=ADDRESS,... FILE|URL, or kvcli "
-			 "cluster status");
+			 "usage: kvcli cluster init --servers NAME=ADDRESS,... [--replicas 1] FILE|URL, or "
+			 "add NAME=ADDRESS URL, drain NAME URL, rebalance URL, status [FILE|URL]");
 }

@@ -95,8 +95,13 @@ static const char cluster_help[] =
 	"init: FILE, - is stdout, becomes the map of the servers that --servers lists; each\n"
 	"gets the same number of partitions. Needs no server; every server is then started\n"
 	"with this map. With zk://HOST:PORT/PATH in place of FILE the map is made in ZooKeeper,\n"
-	"and servers are started with --cluster. status: one line for each server of the\n"
-	"store's cluster. Exit status 0 if all of them serve.";
+	"and servers are started with --cluster; --replicas 1 lets another server have a copy of\n"
+	"each one's keys. add: a server more, which gets its share of the keys; drain: a server\n"
+	"that gives all keys away, and can be stopped then; rebalance: the same number of\n"
+	"partitions for each. They wait until the keys have moved; the store is in use meanwhile.\n"
+	"status: one line for each server of the store's cluster. Exit status 0 if all of them\n"
+	"serve. With FILE or URL: what the map says, and at a URL which servers are registered; no\n"
+	"server is asked.";
 
 static const char slowlog_help[] =
 	"The longest times, since its start, for which the server did one thing and answered nobody: 32\n"
@@ -187,8 +192,8 @@ const struct cli_command cli_commands[] = {
 	 "csv", "pauses"},
 	{"fsck", "", "Check the whole store while it is in use.", fsck_help,
 	 cmd_fsck, 0, 0, true, "file", "check verify"},
-	{"cluster", "init FILE|URL | status", "Make the map of a cluster, or say how its servers are.",
-	 cluster_help, cmd_cluster, 1, 2, true, "servers", "nodes"},
+	{"cluster", "init|add|drain|...", "Make the map of a cluster, change it, or show its servers.",
+	 cluster_help, cmd_cluster, 1, 3, true, "servers replicas no-wait", "nodes"},
 	{"ping", "", "Ask the server for a sign of life.", NULL, cmd_ping, 0, 0,
 	 true, "count", ""},
 	{"devices", "", "List the RDMA devices of this machine.", devices_help,

@@ -66,6 +66,11 @@ static const struct opt opts[] = {
 	{.name = "servers", .type = OPT_STR, .offset = OFF(servers), .metavar = "LIST",
 	 .help = "cluster init: NAME=ADDRESS,NAME=ADDRESS,...; an address is shm:///PATH or "
 		 "kv://HOST:PORT."},
+	{.name = "replicas", .type = OPT_U64, .offset = OFF(replicas), .metavar = "N", .max = 1,
+	 .help = "cluster init with a URL: how many copies each server's keys have on another "
+		 "server: 0 or 1; without it 0."},
+	{.name = "no-wait", .type = OPT_BOOL, .offset = OFF(no_wait),
+	 .help = "cluster add, drain, rebalance: do not wait until the partitions have moved."},
 	{.name = "initial", .type = OPT_STR, .offset = OFF(initial), .metavar = "N",
 	 .help = "incr, decr: the number that a key without a value gets."},
 	{.name = "ttl", .type = OPT_STR, .offset = OFF(ttl), .metavar = "TIME",

@@ -34,10 +34,9 @@ static void show_bar(double part)
 	fprintf(stderr, "[%s] %3.0f%%  ", bar, part * 100.0);
 }
 
-void progress_show_part(struct progress *p, double part, uint64_t bytes, uint64_t records)
+void progress_show_text(struct progress *p, double part, const char *text)
 {
 	uint64_t now;
-	char size[24];
 
 	if (!p->shown)
 		return;
@@ -49,9 +48,17 @@ void progress_show_part(struct progress *p, double part, uint64_t bytes, uint64_
 	on_terminal = true;
 	if (part >= 0)
 		show_bar(part);
-	fprintf(stderr, "%" PRIu64 " records, %s", records,
-		util_format_size(bytes, size, sizeof(size)));
+	fputs(text, stderr);
 	fflush(stderr);
+}
+
+void progress_show_part(struct progress *p, double part, uint64_t bytes, uint64_t records)
+{
+	char text[64], size[24];
+
+	snprintf(text, sizeof(text), "%" PRIu64 " records, %s", records,
+		 util_format_size(bytes, size, sizeof(size)));
+	progress_show_text(p, part, text);
 }
 
 void progress_show(struct progress *p, uint64_t bytes, uint64_t records)

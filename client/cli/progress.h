@@ -18,6 +18,8 @@ void progress_show(struct progress *p, uint64_t bytes, uint64_t records);
 /** The same where the part that is done, of 1, is known and the whole's bytes are not; below 0: not
  * known. */
 void progress_show_part(struct progress *p, double part, uint64_t bytes, uint64_t records);
+/** The same with any text after the part. */
+void progress_show_text(struct progress *p, double part, const char *text);
 /** Clear the line, if there is one, before a message. */
 void progress_wipe(void);
 /** Clear the line. Returns the ns since the beginning, at least 1. */

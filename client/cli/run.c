@@ -273,6 +273,8 @@ static int options_check(const struct cli *cli, const struct cli_command *c)
 		{"csv", cli->csv},
 		{"initial", cli->initial != NULL},
 		{"servers", cli->servers != NULL},
+		{"replicas", cli->replicas != 0},
+		{"no-wait", cli->no_wait},
 		{"ttl", cli->ttl != NULL},
 		{"key-base64", cli->key_base64},
 	};

@@ -23,6 +23,39 @@ grep -q '^partitions 0-1365 a$' "$map" || fail "$(cat "$map")"
 expect 64 kvcli cluster init --servers "$list" "$map" && says 'is there already'
 expect 0 kvcli -q cluster init --servers "$list" - && shows '^server c shm:' && silent
 
+# ---- what changes a cluster needs a coordinator; what a map says needs no server
+expect 64 kvcli cluster add d "$map" && says 'is no NAME=ADDRESS'
+expect 64 kvcli cluster add d=/d && says 'usage: kvcli cluster init'
+expect 64 kvcli cluster add d=/d "$map" && says "'$map' is no zk://HOST:PORT/PATH: only a cluster whose map is in"
+expect 64 kvcli cluster drain a "$map" && says 'only a cluster whose map is in ZooKeeper changes'
+expect 64 kvcli cluster rebalance --no-wait "$map" && says 'only a cluster whose map is in ZooKeeper'
+expect 64 kvcli cluster rebalance --replicas 1 "$map" && says 'usage: kvcli cluster init'
+expect 64 kvcli cluster status --no-wait && says 'usage: kvcli cluster init'
+expect 64 kvcli --no-wait get k && says 'no-wait does not apply here'
+expect 64 kvcli cluster init --servers "$list" --replicas 2 "$dir/no" && says 'option --replicas: 2 is not within'
+expect 64 kvcli cluster init --servers "$list" --replicas 1 "$dir/no" && says 'replicas needs a map in ZooKeeper'
+expect 0 kvcli cluster status "$map" && shows '^map of epoch 1$' && shows '^a  *1366  -  '
+expect 64 kvcli cluster status "$dir/no" && says 'cannot open the map'
+cat >"$dir/moves" <<-'END'
+	farkv cluster 1
+	epoch 9
+	seed 0123456789abcdef
+	lease 1000
+	replicas 1
+	server a /a
+	server b /b 4 drained
+	follower a b
+	partitions 0-2999 a
+	partitions 3000-4095 b
+	move 3000-3099 a fenced
+	move 3100-4095 a
+END
+expect 0 kvcli cluster status "$dir/moves" && shows '^map of epoch 9, 1 replica$' &&
+	shows '^a  *3000  -     *b  */a$' && shows '^b  *1096  -  *drained  -  */b$' &&
+	shows '^1096 partitions are to move from b to a, 100 of them now$'
+expect 0 kvcli --json cluster status "$dir/moves" && shows '"server":"a",.*"drained":false,"follower":"b",' &&
+	shows '"lost":4,"moves":\[{"to":"a","partitions":1096,"fenced":100}\]'
+
 # ---- kvserver's options
 serve_not() { # STATUS TEXT [OPTION]...
 	status=$1 text=$2

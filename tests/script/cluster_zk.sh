@@ -46,6 +46,41 @@ until kvcli cluster init --servers "$list" "$url" 2>"$dir/err"; do
 done
 expect 64 kvcli cluster init --servers "$list" "$url" && says 'is there already'
 
+# ---- plans of moves, in a cluster whose second server is not started
+plan=zk://127.0.0.1:$port/farkv/plan
+expect 0 kvcli cluster init --servers "x=shm://$dir/x" --replicas 1 "$plan"
+expect 69 kvcli cluster status "$plan" && shows '^map of epoch 1, 1 replica$' && shows '^x  *4096  away  '
+expect 64 kvcli cluster add y=/y --no-wait "$plan" && says 'server x has partitions, but is not there'
+expect 1 kvcli cluster rebalance "zk://127.0.0.1:$port/farkv/none" && says 'there is no cluster at /farkv/none'
+start_server x -m 32m --cluster "$plan" --node-name x
+pid_x=$server
+expect 0 kvcli cluster rebalance "$plan" && says '^kvcli: cluster: there is nothing to move$'
+expect 0 kvcli cluster add y=/y --no-wait "$plan" && says "^kvcli: cluster: 2048 partitions are to move; start the server with --cluster $plan --node-name y$"
+expect 0 kvcli cluster status "$plan" && shows '^x  *4096  here  ' && shows '^y  *0  away  .* /y$' &&
+	shows '^2048 partitions are to move from x to y$'
+tries=0
+until kvcli -u "shm://$dir/x" --json cluster status 2>"$dir/err" | grep -q '"server":"x",.*"moving":2048'; do
+	tries=$((tries + 1))
+	[ $tries -lt 50 ] || { fail "a client does not see the moves: $(cat "$dir/err")"; finish; }
+	sleep 0.1
+done
+expect 64 kvcli cluster add y=/z --no-wait "$plan" && says 'another server has this name'
+expect 64 kvcli cluster add y=/y --no-wait "$plan" && says 'the cluster has this server already'
+expect 0 kvcli cluster rebalance --no-wait "$plan" && says 'these moves are planned already'
+expect 64 kvcli cluster drain z "$plan" && says "the cluster has no server 'z'"
+expect 1 kvcli cluster drain x "$plan.none" && says 'there is no cluster'
+timeout -s INT 2 env "$KVCLI" cluster rebalance "$plan" 2>"$dir/err"
+grep -q "the moves go on: kvcli cluster status $plan shows what is left$" "$dir/err" || fail "$(cat "$dir/err")"
+expect 0 kvcli cluster drain y "$plan" && says 'nothing has to move'
+expect 0 kvcli cluster drain y "$plan" && says 'server y is drained already'
+expect 0 kvcli cluster status "$plan" && shows '^y  *0  away  drained  '
+grep -q 'to move' "$dir/out" && fail "moves to a server that is drained: $(cat "$dir/out")"
+expect 64 kvcli cluster drain x "$plan" && says 'no server is there that may have the partitions'
+expect 0 kvcli -q cluster add y=/y --no-wait "$plan" && silent
+expect 0 kvcli cluster status "$plan" && shows '^2048 partitions are to move from x to y$'
+kill "$pid_x"
+wait "$pid_x"
+
 for name in a b c; do
 	start_server $name -m 32m --cluster "$url" --node-name $name
 	eval "pid_$name=$server"

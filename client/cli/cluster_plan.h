@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/**
+ * cluster_plan.h - kvcli's commands for a cluster whose map is in ZooKeeper: change the map, and wait for
+ * what the servers then move. `url` is zk://HOST:PORT[,HOST:PORT]/PATH. Each returns an exit code.
+ */
+#ifndef CLIENT_CLI_CLUSTER_PLAN_H
+#define CLIENT_CLI_CLUSTER_PLAN_H
+
+#include "cli.h"
+
+/** Add a server, NAME=ADDRESS, and give it its share. */
+int cluster_add(struct cli *cli, const char *pair, const char *url);
+/** Take all partitions from a server. */
+int cluster_drain(struct cli *cli, const char *name, const char *url);
+/** Give each server the same number of partitions. */
+int cluster_rebalance(struct cli *cli, const char *url);
+/** Print what a map says, at a URL or in a file. No server is asked. */
+int cluster_show(struct cli *cli, const char *from);
+
+#endif
