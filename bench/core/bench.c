@@ -392,7 +392,7 @@ static void put_figures(struct report *r, struct db_store *s,
 			const struct phase_result *res)
 {
 	double ops = (double)(res->ops + res->warm_ops);
-	char metric[16], name[48];
+	char metric[16], name[64];
 
 	snprintf(metric, sizeof(metric), "%s", s->ops->name);
 	for (char *c = metric; *c; c++)
@@ -401,6 +401,15 @@ static void put_figures(struct report *r, struct db_store *s,
 	for (unsigned i = 0; i < res->n_figures; i++)
 		report_u64(r, metric, res->figures[i].name,
 			   res->figures[i].value);
+	for (unsigned i = 0; i < res->n_served; i++) {
+		const struct db_served *one = &res->served[i];
+
+		snprintf(name, sizeof(name), "ServerOperations(%s)", one->name);
+		if (one->known)
+			report_u64(r, metric, name, one->ops);
+		snprintf(name, sizeof(name), "ServerErrors(%s)", one->name);
+		report_u64(r, metric, name, one->errors);
+	}
 	for (unsigned i = 0; i < res->n_figures && ops > 0.0; i++) {
 		snprintf(name, sizeof(name), "%sPerOperation",
 			 res->figures[i].name);

@@ -513,6 +513,8 @@ static void collect_figures(struct team *t, struct phase_result *r)
 
 	if (store->ops->figures)
 		store->ops->figures(store, add_figure, r);
+	if (store->ops->servers)
+		r->n_served = store->ops->servers(store, r->served);
 }
 
 /* The members' result: the first error, or the sum of all. */

@@ -46,6 +46,8 @@ struct phase_result {
 	uint64_t server_cpu_ns; /* of the store; 0: unknown */
 	struct figure figures[FIGURES_MAX];
 	unsigned n_figures;
+	struct db_served served[DB_SERVERS_MAX]; /* of one process alone */
+	unsigned n_served; /* servers; 0: one, or not known */
 	char failure[512]; /* the first failed operation, or "" */
 };
 

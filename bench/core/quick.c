@@ -81,6 +81,28 @@ static void put_loaded(FILE *out, const struct bench *b, size_t i,
 	fflush(out);
 }
 
+/* Of a cluster: a line for each server. */
+static void put_servers(FILE *out, const struct phase_result *r)
+{
+	uint64_t all = 0;
+
+	for (unsigned i = 0; i < r->n_served; i++)
+		all += r->served[i].ops;
+	if (r->n_served)
+		fprintf(out, "  %-16s %12s %8s %10s\n", "server", "operations", "share", "errors");
+	for (unsigned i = 0; i < r->n_served; i++) {
+		const struct db_served *s = &r->served[i];
+
+		fprintf(out, "  %-16s", s->name);
+		if (s->known)
+			fprintf(out, " %12llu %6.1f %%", (unsigned long long)s->ops,
+				all ? 100.0 * (double)s->ops / (double)all : 0.0);
+		else
+			fprintf(out, " %12s %8s", "-", "-");
+		fprintf(out, " %10llu\n", (unsigned long long)s->errors);
+	}
+}
+
 static void put_result(FILE *out, const struct bench *b, size_t i)
 {
 	const struct phase_result *r = bench_median(b, i);
@@ -96,6 +118,7 @@ static void put_result(FILE *out, const struct bench *b, size_t i)
 	put_series(out, r, SERIES_UPDATE, "update");
 	put_series(out, r, SERIES_INSERT, "insert");
 	put_series(out, r, SERIES_RMW, "rmw");
+	put_servers(out, r);
 }
 
 int quick_run(struct bench *b, FILE *out)

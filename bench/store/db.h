@@ -96,6 +96,17 @@ struct db_completion {
 /** Most completions of one poll. */
 #define DB_POLL_MAX 32
 
+#define DB_SERVERS_MAX 64
+#define DB_SERVER_NAME 32
+
+/** What one server of a store of several did in a phase. */
+struct db_served {
+	char name[DB_SERVER_NAME];
+	bool known;      /* false: it was away at the begin or at the end, and `ops` is 0 */
+	uint64_t ops;    /* reads and writes, by its own counts: of other clients, too */
+	uint64_t errors; /* failed operations whose error names it */
+};
+
 /** First member of a binding's store and session structs. */
 struct db_store {
 	const struct db_ops *ops;
@@ -213,6 +224,12 @@ struct db_ops {
 
 	/** Figures of all sessions closed since the last call; NULL: none. */
 	void (*figures)(struct db_store *store, db_figure_fn fn, void *arg);
+
+	/**
+	 * What each server did while the last sessions of this process were open; returns how many
+	 * there are, 0 if it is one. NULL: it always is.
+	 */
+	unsigned (*servers)(struct db_store *store, struct db_served out[DB_SERVERS_MAX]);
 };
 
 extern const struct db_ops db_farkv_ops;

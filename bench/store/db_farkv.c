@@ -16,6 +16,7 @@
 #include "common/base/util.h"
 
 #include "db.h"
+#include "servers.h"
 
 struct farkv_params {
 	const char *uri;
@@ -35,12 +36,14 @@ struct farkv_store {
 				       mapped */
 	uint64_t huge_bytes;        /* bytes of it mapped by huge pages */
 	struct farkv_counters total; /* of closed sessions */
+	struct servers servers;
 };
 
 struct farkv_db {
 	struct db base;
 	struct farkv_store *store;
 	struct farkv *kv;
+	uint32_t errors[DB_SERVERS_MAX]; /* by the server that they name */
 	union {
 		struct farkv_get_item get[DB_BATCH_MAX];
 		struct farkv_put_item put[DB_BATCH_MAX];
@@ -153,6 +156,7 @@ static int kv_open(struct db_store *store, struct db **db_out)
 	if (!s->opened)
 		look_at_pages(s);
 	s->opened = true;
+	servers_opened(&s->servers, d->kv);
 	pthread_mutex_unlock(&s->lock);
 	*db_out = &d->base;
 	return 0;
@@ -181,6 +185,9 @@ static void kv_close(struct db *db)
 		t->cache_values += c.cache_values;
 		pthread_mutex_unlock(&d->store->lock);
 	}
+	pthread_mutex_lock(&d->store->lock);
+	servers_closing(&d->store->servers, d->kv, d->errors);
+	pthread_mutex_unlock(&d->store->lock);
 	farkv_close(d->kv);
 	free(d);
 }
@@ -216,6 +223,26 @@ static enum db_status status_of(int err)
 	}
 }
 
+/* The status of an operation that failed with this error and detail. */
+static __attribute__((noinline)) enum db_status failed(struct db *db, int err, const char *detail)
+{
+	struct farkv_db *d = (struct farkv_db *)db;
+	unsigned server;
+
+	if (err && err != FARKV_ENOTFOUND && err != FARKV_EAGAIN) {
+		server = servers_find(&d->store->servers, detail);
+		if (server < d->store->servers.n)
+			d->errors[server]++;
+	}
+	return status_of(err);
+}
+
+/* The status of the call that has just returned. */
+static enum db_status result_of(struct db *db, int err)
+{
+	return __builtin_expect(err, 0) ? failed(db, err, farkv_errdetail()) : DB_OK;
+}
+
 static enum db_status kv_read(struct db *db, const char *key, size_t key_len,
 			      struct db_value *value_out)
 {
@@ -223,7 +250,7 @@ static enum db_status kv_read(struct db *db, const char *key, size_t key_len,
 	int err = farkv_get(((struct farkv_db *)db)->kv, key, key_len, &v);
 
 	if (__builtin_expect(err, 0))
-		return status_of(err);
+		return result_of(db, err);
 	value_out->data = v.data;
 	value_out->len = v.len;
 	return DB_OK;
@@ -232,8 +259,8 @@ static enum db_status kv_read(struct db *db, const char *key, size_t key_len,
 static enum db_status kv_write(struct db *db, const char *key, size_t key_len,
 			       const void *value, size_t value_len)
 {
-	return status_of(farkv_put(((struct farkv_db *)db)->kv, key, key_len,
-				   value, value_len));
+	return result_of(db, farkv_put(((struct farkv_db *)db)->kv, key, key_len,
+				       value, value_len));
 }
 
 static enum db_status kv_update_ttl(struct db *db, const char *key,
@@ -249,20 +276,25 @@ static enum db_status kv_update_ttl(struct db *db, const char *key,
 					  .value_len = value.len,
 					  .options = &o};
 
-	return status_of(
-		farkv_write(((struct farkv_db *)db)->kv, &req, NULL));
+	return result_of(
+		db, farkv_write(((struct farkv_db *)db)->kv, &req, NULL));
 }
 
 static enum db_status kv_remove(struct db *db, const char *key, size_t key_len)
 {
-	return status_of(
-		farkv_delete(((struct farkv_db *)db)->kv, key, key_len));
+	return result_of(
+		db, farkv_delete(((struct farkv_db *)db)->kv, key, key_len));
 }
 
-/* Items that a failed call did not reach get the call's error. */
-static enum db_status item_status(int result, int err)
+/*
+ * Items that a failed call did not reach get the call's error. The call's detail is of the first item
+ * that failed, "item 3 of 32: server b: ...": the others count as that server's.
+ */
+static enum db_status item_status(struct db *db, int result, int err)
 {
-	return status_of(result == FARKV_EABORTED ? err : result);
+	const char *detail = err ? strstr(farkv_errdetail(), "server ") : NULL;
+
+	return failed(db, result == FARKV_EABORTED ? err : result, detail ? detail : "");
 }
 
 static void kv_read_many(struct db *db, struct db_item *items, size_t n)
@@ -277,7 +309,7 @@ static void kv_read_many(struct db *db, struct db_item *items, size_t n)
 					       .result = FARKV_EABORTED};
 	err = farkv_mget(d->kv, g, n);
 	for (size_t i = 0; i < n; i++) {
-		items[i].status = item_status(g[i].result, err);
+		items[i].status = item_status(db, g[i].result, err);
 		items[i].value.data = g[i].value.data;
 		items[i].value.len = g[i].value.len;
 	}
@@ -299,7 +331,7 @@ static void kv_write_many(struct db *db, struct db_item *items, size_t n)
 		};
 	err = farkv_mput(d->kv, p, n);
 	for (size_t i = 0; i < n; i++)
-		items[i].status = item_status(p[i].result, err);
+		items[i].status = item_status(db, p[i].result, err);
 }
 
 /* If the call failed a key without a value may be one that was not asked for. */
@@ -314,7 +346,7 @@ static void kv_exists(struct db *db, struct db_item *items, size_t n)
 	for (size_t i = 0; i < n; i++)
 		k[i] = (struct farkv_key){items[i].key, items[i].key_len};
 	err = farkv_mexists(d->kv, k, n, bits, NULL);
-	missing = err ? status_of(err) : DB_NOT_FOUND;
+	missing = err ? result_of(db, err) : DB_NOT_FOUND;
 	for (size_t i = 0; i < n; i++)
 		items[i].status = bits[i / 8] >> i % 8 & 1 ? DB_OK : missing;
 }
@@ -332,7 +364,7 @@ static void kv_read_into(struct db *db, struct db_item *items, size_t n)
 						      .result = FARKV_EABORTED};
 	err = farkv_mget_into(((struct farkv_db *)db)->kv, get, n);
 	for (size_t i = 0; i < n; i++) {
-		items[i].status = item_status(get[i].result, err);
+		items[i].status = item_status(db, get[i].result, err);
 		if (!get[i].result)
 			items[i].value = (struct db_value){get[i].buf, get[i].len};
 	}
@@ -366,7 +398,7 @@ static enum db_status kv_submit(struct db *db, const struct db_request *r)
 	};
 	int n = farkv_submit(((struct farkv_db *)db)->kv, &req, 1);
 
-	return n == 1 ? DB_OK : status_of(n);
+	return n == 1 ? DB_OK : result_of(db, n);
 }
 
 static enum db_status kv_poll(struct db *db, struct db_completion *out,
@@ -376,11 +408,11 @@ static enum db_status kv_poll(struct db *db, struct db_completion *out,
 	int n = farkv_poll(((struct farkv_db *)db)->kv, c, DB_POLL_MAX);
 
 	if (n < 0)
-		return status_of(n);
+		return result_of(db, n);
 	for (int i = 0; i < n; i++)
 		out[i] = (struct db_completion){
 			.tag = c[i].tag,
-			.status = status_of(c[i].result),
+			.status = failed(db, c[i].result, c[i].detail ? c[i].detail : ""),
 			.value = {c[i].value.data, c[i].value.len},
 			.why = c[i].detail,
 		};
@@ -440,6 +472,11 @@ static void kv_figures(struct db_store *store, db_figure_fn fn, void *arg)
 	memset(t, 0, sizeof(*t));
 }
 
+static unsigned kv_servers(struct db_store *store, struct db_served out[DB_SERVERS_MAX])
+{
+	return servers_tell(&((struct farkv_store *)store)->servers, out);
+}
+
 const struct db_ops db_farkv_ops = {
 	.name = "farkv",
 	.props = farkv_props,
@@ -467,4 +504,5 @@ const struct db_ops db_farkv_ops = {
 	.server_cpu = kv_server_cpu,
 	.facts = kv_facts,
 	.figures = kv_figures,
+	.servers = kv_servers,
 };

@@ -99,6 +99,11 @@ expect 1 kvcli kill b/4000000000 && says 'no other session 4000000000'
 expect 0 kvcli memory && shows ' of 192.0 MiB in use: '
 expect 0 kvbench load -P "$srcdir/bench/workloads/workloada" -p recordcount=2000
 expect 0 kvbench run -P "$srcdir/bench/workloads/workloada" -p recordcount=2000 -p operationcount=5000 --threads=2
+sum=$(sed -n 's/^\[FARKV\], ServerOperations([abc]), //p' "$dir/out" | awk '{ sum += $1 } END { print NR, sum }')
+[ "$sum" = '3 5000' ] || fail "servers and their operations: $sum"
+shows '^\[FARKV\], ServerErrors\(c\), 0$'
+kvbench quick -p recordcount=2000 -p operationcount=5000 --threads=2 >"$dir/out" 2>"$dir/err" || fail "$(cat "$dir/err")"
+shows '^  server  *operations  *share  *errors$' && shows '^  b  *[0-9]{4}  *[0-9.]* %  *0$'
 expect 0 kvcli save "$dir/snap"
 
 # ---- one is killed: its keys fail by its name, the others go on; it comes back empty
