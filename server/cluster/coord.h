@@ -28,7 +28,7 @@ struct coord;
 /** What a round has found. */
 struct coord_view {
 	uint64_t as_of_ns; /* clock_now_ns() when it began */
-	bool registered;   /* the server's registration stood then; otherwise the rest tells nothing */
+	bool registered;   /* the server's registration stood then; otherwise a server learns nothing */
 	const char *map;   /* not terminated; valid during the call */
 	size_t map_len;
 	int32_t map_version; /* for coord_replace_map() */
@@ -81,5 +81,22 @@ const char *coord_trouble(const struct coord *c);
  * FARKV_ETIMEDOUT if the service does not answer; errors as coord_check().
  */
 int coord_make(const char *url, const char *text, size_t len, int ms);
+
+/**
+ * Read the map and the members, and hand them to read(), who is not registered: `registered` is false.
+ * Again every half second while read() returns true. Waits, each time at most `ms`. FARKV_ENOTFOUND:
+ * there is no such cluster; FARKV_ETIMEDOUT if the service does not answer; errors as coord_check(),
+ * and FARKV_ENOMEM, FARKV_ESYS.
+ */
+int coord_read(const char *url, int ms, bool (*read)(void *arg, const struct coord_view *v), void *arg);
+
+/**
+ * Change the map: `change` makes the next text, of at most CLUSTERMAP_TEXT_MAX bytes in a buffer of one
+ * more, from what was read; again with what is then there if another was first. Its error ends it all.
+ * Waits; `ms` and errors as coord_read().
+ */
+int coord_change(const char *url, int ms,
+		 int (*change)(void *arg, const struct coord_view *v, char *text_out, size_t *len_out),
+		 void *arg);
 
 #endif

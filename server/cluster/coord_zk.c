@@ -351,37 +351,245 @@ static void create_all(struct coord *c, struct making *m, const char *text, size
 	create(c, m, c->map_path, text, len);
 }
 
-int coord_make(const char *url, const char *text, size_t len, int ms)
+/* ---- one program's questions --------------------------------------------------------------- */
+
+/* Go on for a moment. */
+static void step(struct coord *c)
+{
+	struct pollfd p;
+	int wait;
+
+	coord_wants(c, &p, &wait);
+	(void)poll(&p, 1, UTIL_MIN(wait, 100));
+	coord_process(c, p.revents);
+}
+
+static int silent(const struct coord *c)
+{
+	return err_set(FARKV_ETIMEDOUT, "ZooKeeper at %s does not answer%s%s", c->place.hosts,
+		       c->trouble[0] ? ": " : "", c->trouble);
+}
+
+static int refused(const struct coord *c, int rc)
+{
+	if (rc == ZNONODE)
+		return err_set(FARKV_ENOTFOUND,
+			       "there is no cluster at %s: make it by kvcli cluster init", c->place.path);
+	return err_set(FARKV_ESYS, "ZooKeeper at %s: %s", c->place.hosts, zerror(rc));
+}
+
+static int await_connection(struct coord *c, uint64_t end)
+{
+	while (!c->zh || zoo_state(c->zh) != ZOO_CONNECTED_STATE) {
+		if (clock_now_ns() >= end)
+			return silent(c);
+		step(c);
+	}
+	return 0;
+}
+
+/* coord_open(), and wait until it is connected. */
+static int open_now(const char *url, uint64_t end, struct coord **out)
 {
 	struct coord_config cfg = {.url = url, .name = "-", .session_ms = 5000};
-	uint64_t end = clock_now_ns() + (uint64_t)ms * NS_PER_MS;
-	struct making m = {0};
-	bool sent = false;
 	struct coord *c;
 	int err = coord_open(&cfg, &c);
 
 	if (err)
 		return err;
-	while ((!sent || m.waits > 0) && !m.worst && clock_now_ns() < end) {
-		struct pollfd p;
-		int wait;
+	err = await_connection(c, end);
+	if (err)
+		coord_close(c, true);
+	else
+		*out = c;
+	return err;
+}
 
-		coord_wants(c, &p, &wait);
-		(void)poll(&p, 1, UTIL_MIN(wait, 100));
-		coord_process(c, p.revents);
-		if (!sent && c->zh && zoo_state(c->zh) == ZOO_CONNECTED_STATE) {
-			create_all(c, &m, text, len);
-			sent = true;
-		}
+/* Wait until no answer is missing. */
+static int await_answers(struct coord *c, const int *waits, uint64_t end)
+{
+	while (*waits > 0) {
+		if (clock_now_ns() >= end)
+			return silent(c);
+		step(c);
 	}
+	return 0;
+}
+
+int coord_make(const char *url, const char *text, size_t len, int ms)
+{
+	uint64_t end = clock_now_ns() + (uint64_t)ms * NS_PER_MS;
+	struct making m = {0};
+	struct coord *c;
+	int err = open_now(url, end, &c);
+
+	if (err)
+		return err;
+	create_all(c, &m, text, len);
+	err = await_answers(c, &m.waits, end);
 	if (m.worst)
-		err = err_set(FARKV_ESYS, "ZooKeeper at %s: %s", c->place.hosts, zerror(m.worst));
-	else if (!sent || m.waits > 0)
-		err = err_set(FARKV_ETIMEDOUT, "ZooKeeper at %s does not answer%s%s", c->place.hosts,
-			      c->trouble[0] ? ": " : "", c->trouble);
-	else if (m.map_rc == ZNODEEXISTS)
+		err = refused(c, m.worst);
+	else if (!err && m.map_rc == ZNODEEXISTS)
 		err = err_set(FARKV_EEXISTS, "%s is there already", url);
 	coord_close(c, true);
+	return err;
+}
+
+/* What one look has found: copies. */
+struct look {
+	int waits, worst;
+	struct coord_view view;
+	char map[CLUSTERMAP_TEXT_MAX];
+	char name[CLUSTERMAP_SERVERS_MAX * 2][CLUSTERMAP_NAME_MAX + 1];
+	const char *members[CLUSTERMAP_SERVERS_MAX * 2];
+};
+
+static struct look *look_of(const void *data)
+{
+	struct look *l;
+
+	memcpy(&l, &data, sizeof(l));
+	return l;
+}
+
+static void on_look_map(int rc, const char *value, int len, const struct Stat *stat, const void *data)
+{
+	struct look *l = look_of(data);
+
+	l->waits--;
+	if (rc == ZOK && (len < 0 || (size_t)len > sizeof(l->map)))
+		rc = ZBADARGUMENTS;
+	if (rc != ZOK) {
+		l->worst = rc;
+		return;
+	}
+	memcpy(l->map, value, (size_t)len);
+	l->view.map = l->map;
+	l->view.map_len = (size_t)len;
+	l->view.map_version = stat->version;
+}
+
+static void on_look_members(int rc, const struct String_vector *names, const void *data)
+{
+	struct look *l = look_of(data);
+	size_t n = 0;
+
+	l->waits--;
+	if (rc != ZOK) {
+		l->worst = rc;
+		return;
+	}
+	for (int i = 0; i < names->count && n < ARRAY_SIZE(l->members); i++) {
+		if (strlen(names->data[i]) > CLUSTERMAP_NAME_MAX)
+			continue;
+		strcpy(l->name[n], names->data[i]);
+		l->members[n] = l->name[n];
+		n++;
+	}
+	l->view.members = l->members;
+	l->view.n_members = n;
+}
+
+static int look(struct coord *c, struct look *l, int ms)
+{
+	uint64_t end = clock_now_ns() + (uint64_t)ms * NS_PER_MS;
+	int err = await_connection(c, end);
+
+	if (err)
+		return err;
+	memset(l, 0, sizeof(*l));
+	l->view.as_of_ns = clock_now_ns();
+	if (zoo_aget(c->zh, c->map_path, 0, on_look_map, l) == ZOK)
+		l->waits++;
+	if (l->waits && zoo_aget_children(c->zh, c->members_path, 0, on_look_members, l) == ZOK)
+		l->waits++;
+	else
+		l->worst = ZCONNECTIONLOSS;
+	err = await_answers(c, &l->waits, end);
+	return err ? err : l->worst ? refused(c, l->worst) : 0;
+}
+
+int coord_read(const char *url, int ms, bool (*read)(void *arg, const struct coord_view *v), void *arg)
+{
+	struct look *l = malloc(sizeof(*l));
+	struct coord *c = NULL;
+	bool again = true;
+	int err;
+
+	if (!l)
+		return err_set(FARKV_ENOMEM, "no memory for a cluster's map");
+	err = open_now(url, clock_now_ns() + (uint64_t)ms * NS_PER_MS, &c);
+	while (!err && again) {
+		uint64_t next = clock_now_ns() + NS_PER_SEC / 2;
+
+		err = look(c, l, ms);
+		again = !err && read(arg, &l->view);
+		while (again && clock_now_ns() < next)
+			step(c);
+	}
+	coord_close(c, true); /* before `l`, which answers may still name */
+	free(l);
+	return err;
+}
+
+struct setting {
+	int waits, rc;
+};
+
+static void on_set(int rc, const struct Stat *stat, const void *data)
+{
+	struct setting *s;
+
+	(void)stat;
+	memcpy(&s, &data, sizeof(s));
+	s->waits--;
+	s->rc = rc;
+}
+
+/* One try. *again_out: the map is another by now. */
+static int try_change(struct coord *c, const struct look *l, const char *text, size_t len,
+		      bool *again_out)
+{
+	struct setting s = {.waits = 1};
+	int rc = zoo_aset(c->zh, c->map_path, text, (int)len, l->view.map_version, on_set, &s);
+	int err;
+
+	if (rc != ZOK)
+		return refused(c, rc);
+	err = await_answers(c, &s.waits, clock_now_ns() + 10 * NS_PER_SEC);
+	if (err)
+		drop(c); /* ends the answer that names `s` */
+	else if (s.rc == ZBADVERSION)
+		*again_out = true;
+	else if (s.rc != ZOK)
+		err = refused(c, s.rc);
+	return err;
+}
+
+int coord_change(const char *url, int ms,
+		 int (*change)(void *arg, const struct coord_view *v, char *text_out, size_t *len_out),
+		 void *arg)
+{
+	struct look *l = malloc(sizeof(*l));
+	char text[CLUSTERMAP_TEXT_MAX + 1];
+	struct coord *c = NULL;
+	bool again = true;
+	size_t len = 0;
+	int err;
+
+	if (!l)
+		return err_set(FARKV_ENOMEM, "no memory for a cluster's map");
+	err = open_now(url, clock_now_ns() + (uint64_t)ms * NS_PER_MS, &c);
+	while (!err && again) {
+		again = false;
+		err = look(c, l, ms);
+		if (!err)
+			err = change(arg, &l->view, text, &len);
+		if (!err)
+			err = try_change(c, l, text, len, &again);
+	}
+	coord_close(c, true);
+	free(l);
 	return err;
 }
 
@@ -456,6 +664,24 @@ int coord_make(const char *url, const char *text, size_t len, int ms)
 	(void)text;
 	(void)len;
 	(void)ms;
+	return none(url);
+}
+
+int coord_read(const char *url, int ms, bool (*read)(void *arg, const struct coord_view *v), void *arg)
+{
+	(void)ms;
+	(void)read;
+	(void)arg;
+	return none(url);
+}
+
+int coord_change(const char *url, int ms,
+		 int (*change)(void *arg, const struct coord_view *v, char *text_out, size_t *len_out),
+		 void *arg)
+{
+	(void)ms;
+	(void)change;
+	(void)arg;
 	return none(url);
 }
 
