@@ -385,6 +385,22 @@ START_TEST(take_over_gives_partitions_to_the_follower_and_ends_moves_and_followe
 }
 END_TEST
 
+/* Their followers have no copies of what they got; b, whose follower is d, gets nothing. */
+START_TEST(take_over_ends_the_followers_of_servers_that_get_partitions)
+{
+	struct clustermap *m = parsed(LEASED "server d /d\nfollower a b\nfollower b d\n"
+					     "partitions 0-4094 a\npartitions 4095-4095 c\n");
+	struct clustermap *next = NULL;
+
+	ck_assert_int_eq(clustermap_take_over(m, 4, 11, &next), 0);
+	ck_assert_uint_eq(next->server[0].partitions, 4096);
+	ck_assert_uint_eq(next->server[0].follower, CLUSTERMAP_NONE);
+	ck_assert_uint_eq(next->server[1].follower, 3);
+	free(next);
+	free(m);
+}
+END_TEST
+
 START_TEST(take_over_gives_a_drained_server_partitions_only_if_all_are)
 {
 	struct clustermap *m = parsed(LEASED ALL_A), *dry = NULL, *next = NULL;
@@ -761,6 +777,7 @@ static Suite *suite(void)
 	tcase_add_test(t, make_with_replicas_says_so);
 	tcase_add_test(t, a_map_without_a_lease_does_not_change);
 	tcase_add_test(t, take_over_gives_partitions_to_the_follower_and_ends_moves_and_followers);
+	tcase_add_test(t, take_over_ends_the_followers_of_servers_that_get_partitions);
 	tcase_add_test(t, take_over_gives_a_drained_server_partitions_only_if_all_are);
 	tcase_add_test(t, take_over_in_a_long_map_cuts_no_runs);
 	tcase_add_test(t, add_appends_a_server_or_ends_its_drain);
