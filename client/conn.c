@@ -272,6 +272,7 @@ int conn_make(const struct conn_order *o, uint64_t deadline_ns, struct conn *out
 				   .readonly = o->readonly,
 				   .replaces = o->last_id,
 				   .map = o->map,
+				   .map_epoch = o->map_epoch,
 				   .server = o->server,
 				   .map_out = o->map_out,
 				   .deadline_ns = deadline_ns};

@@ -46,6 +46,7 @@ struct handshake {
 	struct keyfile *keys;
 	const struct key *key; /* NULL: not requested */
 	uint8_t server_nonce[MSG_NONCE_BYTES], client_nonce[MSG_NONCE_BYTES];
+	bool behind; /* the server has an older map of the cluster */
 };
 
 /* ---- reaching the socket --------------------------------------------------- */
@@ -451,7 +452,7 @@ static int tag_check(const struct handshake *h)
 }
 
 /* The server has a map that HELLO did not name. */
-static int map_take(const struct handshake *h)
+static int map_take(struct handshake *h)
 {
 	const struct connect_params *p = h->p;
 	struct clustermap *map;
@@ -466,6 +467,7 @@ static int map_take(const struct handshake *h)
 		*p->map_out = map;
 		return CONNECT_MAP;
 	}
+	h->behind = map->epoch < p->map_epoch;
 	err_set(FARKV_EREFUSED,
 		p->map ? "the cluster of %s has another map, of epoch %llu: open the store again" :
 			 "the server at %s belongs to a cluster, whose map has epoch %llu: open "
@@ -573,11 +575,16 @@ static int attempt(struct handshake *h)
 	return err;
 }
 
-/* True if this client was displaced and there is time for another attempt. */
+/*
+ * True if this client was displaced, or the server does not have the newest map yet, and there is time
+ * for another attempt.
+ */
 static bool may_come_again(const struct handshake *h)
 {
-	return h->ch && h->m.type == MSG_REFUSE &&
-	       h->m.refuse.reason == MSG_REASON_DISPLACED && ms_left(h->p) > 0;
+	bool displaced = h->ch && h->m.type == MSG_REFUSE &&
+			 h->m.refuse.reason == MSG_REASON_DISPLACED;
+
+	return (displaced || h->behind) && ms_left(h->p) > 0;
 }
 
 static int hands(struct handshake *h, const struct connect_params *p,
@@ -593,7 +600,7 @@ static int hands(struct handshake *h, const struct connect_params *p,
 		err = attempt(h);
 		if (!err || !may_come_again(h))
 			break;
-		displaced = true;
+		displaced |= !h->behind;
 		/* Other displaced clients try again, too: spread the attempts. */
 		clock_sleep_ns(clock_now_ns() % DISPLACED_PAUSE_NS);
 	}

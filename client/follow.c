@@ -65,7 +65,8 @@ void follow_close(struct follow *f)
 {
 	if (!f)
 		return;
-	handle_close(f->kv);
+	if (f->kv)
+		handle_close(f->kv);
 	index_changes_free(f->changes);
 	free(f);
 }

@@ -149,7 +149,8 @@ static uint64_t share(uint64_t until_ns, size_t n)
 
 static void close_handle(struct farkv *kv, uint64_t until_ns);
 
-int handle_open_member(struct farkv *kv, const struct clustermap *map, uint32_t i, uint64_t until_ns)
+int handle_open_member(struct farkv *kv, const struct clustermap *map, uint32_t i, uint64_t until_ns,
+		       struct clustermap **newer_out)
 {
 	const struct farkv_options *opts = &kv->router->options;
 	struct farkv_options o = *opts;
@@ -176,7 +177,9 @@ int handle_open_member(struct farkv *kv, const struct clustermap *map, uint32_t 
 	m->map_epoch = map->epoch;
 	m->server = (uint8_t)i;
 	m->lease_ms = map->lease_ms;
-	err = relink_up(m, until_ns, NULL);
+	err = relink_up(m, until_ns, newer_out);
+	if (err == CONNECT_MAP)
+		return err;
 	if (err)
 		handle_name_server(m, err);
 	if (!handle_is_away(err))
@@ -187,13 +190,14 @@ int handle_open_member(struct farkv *kv, const struct clustermap *map, uint32_t 
 	return 0;
 }
 
-static int open_members(struct farkv *kv, uint64_t until_ns)
+static int open_members(struct farkv *kv, uint64_t until_ns, struct clustermap **newer_out)
 {
 	const struct router *r = kv->router;
 	uint32_t n = r->map.n_servers, connected = 0;
 
 	for (uint32_t i = 0; i < n; i++) {
-		int err = handle_open_member(kv, &r->map, i, share(until_ns, n - i));
+		int err = handle_open_member(kv, &r->map, i, share(until_ns, n - i),
+					     r->leased ? newer_out : NULL);
 
 		if (err)
 			return err;
@@ -204,10 +208,12 @@ static int open_members(struct farkv *kv, uint64_t until_ns)
 				   r->member[0]->reason);
 }
 
-static int open_cluster(const struct uri *seed, const struct clustermap *map,
-			const struct farkv_options *opts, uint64_t until_ns,
-			struct farkv **kv_out)
+/* CONNECT_MAP: a server has a newer map. */
+static int open_by_map(const struct uri *seed, const struct farkv_options *opts, uint64_t until_ns,
+		       struct clustermap **map_io, struct farkv **kv_out)
 {
+	const struct clustermap *map = *map_io;
+	struct clustermap *newer = NULL;
 	struct farkv *kv;
 	int err = new_handle(seed, opts, &kv);
 
@@ -220,7 +226,7 @@ static int open_cluster(const struct uri *seed, const struct clustermap *map,
 		kv->router->waited_epoch = map->epoch;
 		kv->router->options = *opts;
 		kv->router->options.name = kv->name;
-		err = open_members(kv, until_ns);
+		err = open_members(kv, until_ns, &newer);
 	} else {
 		err = err_set(FARKV_ENOMEM, "no memory for a handle");
 	}
@@ -229,11 +235,27 @@ static int open_cluster(const struct uri *seed, const struct clustermap *map,
 
 		snprintf(line, sizeof(line), "%s", err_detail());
 		close_handle(kv, clock_now_ns() + FAREWELL_NS);
-		return err_set(err, "%s", line);
+		if (err != CONNECT_MAP)
+			return err_set(err, "%s", line);
+		free(*map_io);
+		*map_io = newer;
+		return err;
 	}
 	opened_add(&kv->opened);
 	*kv_out = kv;
 	return 0;
+}
+
+/* Maps may change meanwhile: begin again with the newer one. */
+static int open_cluster(const struct uri *seed, const struct farkv_options *opts, uint64_t until_ns,
+			struct clustermap **map_io, struct farkv **kv_out)
+{
+	int err;
+
+	do
+		err = open_by_map(seed, opts, until_ns, map_io, kv_out);
+	while (err == CONNECT_MAP && clock_now_ns() < until_ns);
+	return err == CONNECT_MAP ? err_set(FARKV_ETIMEDOUT, "the cluster's map changes all the time") : err;
 }
 
 int handle_open_any(const struct uri *seeds, size_t n, const struct farkv_options *opts,
@@ -247,7 +269,7 @@ int handle_open_any(const struct uri *seeds, size_t n, const struct farkv_option
 	for (size_t i = 0;; i++) {
 		err = open_one(&seeds[i], opts, share(until, n - i), &map, &kv);
 		if (map) { /* with CONNECT_MAP */
-			err = open_cluster(&seeds[i], map, opts, until, kv_out);
+			err = open_cluster(&seeds[i], opts, until, &map, kv_out);
 			free(map);
 			return err;
 		}

@@ -28,9 +28,11 @@ int handle_open_any(const struct uri *seeds, size_t n, const struct farkv_option
 
 /**
  * Make the handle of server `i` of `map` a member of a cluster's handle. It may be without a connection:
- * its first call then makes one. FARKV_ENOMEM, or an error that is no server's being away.
+ * its first call then makes one. FARKV_ENOMEM, or an error that is no server's being away. CONNECT_MAP,
+ * unless newer_out is NULL: the server has a newer map, and the member has no connection.
  */
-int handle_open_member(struct farkv *kv, const struct clustermap *map, uint32_t i, uint64_t until_ns);
+int handle_open_member(struct farkv *kv, const struct clustermap *map, uint32_t i, uint64_t until_ns,
+		       struct clustermap **newer_out);
 
 /** As farkv_close(). Logs an error and does nothing if the handle is not open (closed before)
  * or busy. */

@@ -67,7 +67,7 @@ static void mark_fresh(struct router *r, const struct clustermap *map)
 static int add_member(struct farkv *kv, const struct clustermap *map, uint32_t i)
 {
 	const struct router *r = kv->router;
-	int err = handle_open_member(kv, map, i, clock_now_ns() + ASK_NS), fd;
+	int err = handle_open_member(kv, map, i, clock_now_ns() + ASK_NS, NULL), fd;
 
 	if (err)
 		return err;
@@ -346,7 +346,7 @@ bool router_again(struct router_call *c, int *err)
 	if (*err == FARKV_ETIMEDOUT)
 		return false;
 	return router_member(c->kv->router, c->key, c->key_len) != m ||
-	       (lapsed && c->kv->router->map.epoch != epoch);
+	       c->kv->router->map.epoch != epoch;
 }
 
 /* ---- followers ----------------------------------------------------------------------------- */

@@ -136,7 +136,8 @@ int clustermap_fence(const struct clustermap *m, uint32_t from, uint32_t to, str
 
 /**
  * The fenced partitions that were to move from one server to another are there. The line of the
- * follower of `to`, which has no copy of them, leaves. FARKV_EINVAL: there are none.
+ * follower of `to`, which has no copy of them, leaves, as does that of a server without partitions.
+ * FARKV_EINVAL: there are none.
  */
 int clustermap_moved(const struct clustermap *m, uint32_t from, uint32_t to, struct clustermap **out);
 

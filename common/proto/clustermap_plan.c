@@ -457,5 +457,7 @@ int clustermap_moved(const struct clustermap *m, uint32_t from, uint32_t to, str
 		n++;
 	}
 	next->server[to].follower = CLUSTERMAP_NONE;
+	if (n == m->server[from].partitions)
+		next->server[from].follower = CLUSTERMAP_NONE;
 	return finish(next, 0, n ? NULL : "no partitions are fenced that are to move so", out);
 }

@@ -39,6 +39,7 @@ struct job {
 	bool whole;  /* a child has copied all of it; later ones keep that up */
 	uint64_t fence_epoch; /* MOVE: of the first map that was seen with all of it fenced; or 0 */
 	bool ready;  /* MOVE: all has been copied behind the fence, and the child is gone */
+	unsigned failures; /* children in a row that have ended */
 	uint64_t retry_ns;
 };
 
@@ -90,7 +91,8 @@ static void child_ended(struct job *j)
 	uint64_t now = clock_now_ns();
 
 	j->retry_ns = now + RETRY_NS;
-	if (now < j->copies->told_ns + TELL_NS)
+	/* Once is usual: the source has another map. */
+	if (++j->failures < 2 || now < j->copies->told_ns + TELL_NS)
 		return;
 	j->copies->told_ns = now;
 	if (j->kind == FOLLOWER_PURGE)
@@ -114,6 +116,7 @@ static void on_report(evutil_socket_t fd, short what, void *arg)
 		first = !j->last.passes && r.passes;
 		j->last = r;
 		j->whole |= r.passes > 0;
+		j->failures = r.err ? j->failures : 0;
 		if (first || (j->fence_epoch && r.fenced >= j->fence_epoch))
 			core_look_at_map(j->copies->c);
 	}
@@ -288,8 +291,8 @@ bool copies_gain(struct control *c, const struct clustermap *map)
 		next = TAILQ_NEXT(j, link);
 		if (j->kind == FOLLOWER_PURGE || !intersects(&j->set, &gains))
 			continue;
-		log_info("cluster: %s of the partitions of %s, %s", keys ? "takes over the copies" : "gets some",
-			 old->server[j->source].name, keys ? "whole" : "empty");
+		log_info("cluster: gets partitions of %s, %s", old->server[j->source].name,
+			 keys ? "with their keys" : "empty");
 		for (uint32_t p = 0; p < CLUSTERMAP_PARTITIONS; p++)
 			w->have.has[p] |= keys && j->set.has[p];
 		w->dirty = true;

@@ -143,7 +143,8 @@ void session_end(struct session *s)
 	if (s->welcomed) {
 		c->counts.sessions--;
 		session_peer(s, peer);
-		if (!s->left && core_note_due(c))
+		/* Processes that copy are killed when they are not needed; they hold no blocks. */
+		if (!s->left && !s->passes && !s->copies && core_note_due(c))
 			log_info("session %u (%s) ended without goodbye: its "
 				 "blocks stay unused until a sweep",
 				 s->id, peer);
