@@ -328,6 +328,32 @@ lease() {
 	noticed -DPUTS=1 -DMUTANT_KEEPS_ITS_EPOCH
 }
 
+# A server whose keys another one copies, until it is lost; copying processes and servers that end.
+follow() {
+	holds
+	if large; then
+		holds -DRESTARTS=1
+	fi
+
+	reached -DCOVER_PROMOTED
+	reached -DCOVER_RECURRED
+	reached -DCOVER_LATE
+	reached -DCOVER_WAIT_FAILS
+
+	noticed -DMUTANT_WAIT_TAKES_THE_RUNNING_PASS
+	noticed -DMUTANT_WAITED_IN_DOUBT
+	noticed -DMUTANT_WAITED_WITHOUT_LINE
+	noticed -DMUTANT_WAIT_FORGETS_THE_LOST_SERVER
+	noticed -DMUTANT_RECURRING_WORD_NOT_NAMED
+	noticed -DMUTANT_LINE_BEFORE_COPY_IS_WHOLE
+	noticed -DMUTANT_PROMOTED_BEFORE_COPYING_ENDS
+	noticed -DMUTANT_PART_OF_A_COPY_SERVED
+	noticed -DMUTANT_NEW_PROCESS_ENDS_THE_PASS -DRESTARTS=1
+	noticed -DMUTANT_COPIES_BY_ANOTHER_MAP -DRESTARTS=1
+	noticed -DMUTANT_LINE_STAYS -DRESTARTS=1
+	noticed -DMUTANT_BEGINS_AGAIN_UNDER_ITS_MAP -DRESTARTS=1
+}
+
 # One server that ends, at any moment; in the large configuration two in a row.
 adopt() {
 	holds -DKILLS=0
