@@ -1,226 +1,334 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * cluster.pml - changes of a cluster's map (doc/cluster.md, "Changes of the map"), for spin.
+ * cluster.pml - a partition that moves while clients work (doc/cluster.md, "Followers and moves: the
+ * rules"), for spin.
  *
- * One key of one partition, and two servers. Epoch 1 of the map gives the partition to server 0, epoch
- * 2 to server 1, epoch 3 to server 0 again. Clients get and put by one-sided requests: a server does
- * not see them, and cannot refuse one. Without -DTAKEOVER the partition is moved by plan; with it each
- * owner loses its registration, and the partition goes to the other server, empty.
+ * One key of one partition, and two servers. By epoch 1 of the map server 0 has it, in epoch 2 it is
+ * fenced, by epoch 3 server 1 has it; with -DBACK it then moves back, by epochs 4 and 5. Before epoch 3
+ * server 1 may be lost: then server 0 has it by epoch 3; with -DLOSES_OWNER server 0 may be lost.
+ * Clients get and put by one-sided requests: a server does not see them, and cannot refuse one. They
+ * learn maps from both servers, and from a third one that always has the newest. A call counts if a
+ * lease of its session covers a moment after it. Any process may stand still for any time. Servers'
+ * own leases are the subject of lease.pml.
  *
- * The assertions: a get returns the value of the newest put that was acknowledged before it began, or
- * a newer one; after a takeover nothing that was written before it. No client reads memory that was
- * given another use.
+ * The assertions: a get that counts returns the value of the newest put that counted, or of the newest
+ * get that did, before it began, or a newer one; after a takeover nothing from before it.
  *
  * Compiled with -DMUTANT_... one rule is broken, and the model must fail; with -DCOVER_... it must
  * fail because the named place is reached.
  */
 
 #ifndef OPS
-#define OPS 2 /* of each client */
+#define OPS 1 /* of each client */
 #endif
 #define CLIENTS 2
 
-/* A word: the version of the value, 0 without one. */
-#define FENCED 64
-#define REUSED 128
-#define VERSION(w) ((w) & 63)
+byte map = 1;     /* the newest epoch */
+bit by_three = 1; /* the server that has the key by epochs 3 and 4 */
+#define OWNER(e) ((e) == 3 || (e) == 4 -> by_three : 0)
+#define FENCED(e) ((e) == 2 || (e) == 4)
 
-#define OWNER(epoch) (1 - (epoch) % 2)
+/* Servers. */
+byte word[2] = 0;      /* the version of the key's value, 0 without one */
+byte installed[2] = 1; /* epochs */
+bit gone;              /* server 0 is lost */
 
-byte word[2];      /* of the key, in the memory of each server */
-bit connected[2];  /* clients' requests reach it */
-byte map = 1;      /* the epoch of the map that may be learnt */
-byte epoch[CLIENTS];
-bit inside[CLIENTS]; /* an operation runs, and does not wait */
+/*
+ * Clients, and their sessions: of client i at server s. A session has a lease of the map that it has
+ * answered; while it owes MAP_ACK that may end, and it gets no other.
+ */
+#define AT(s, i) ((s) * CLIENTS + (i))
+byte epoch[CLIENTS] = 1;
+bit inside[CLIENTS];         /* an operation runs */
+byte acked[2 * CLIENTS] = 1; /* the epoch of the last MAP_ACK */
+bit ended[CLIENTS];          /* ... the session at server 0, that owes MAP_ACK: its lease has ended */
+
+/* The process that copies, and what it has told its server. */
+bit runs;
+bit killed;
+bit whole; /* a pass is complete */
+bit last;  /* ... that began after the fence was complete */
 
 /* What only the assertions know. */
 byte versions;     /* the newest version */
-byte acknowledged; /* ... of a put that has returned */
+byte acknowledged; /* ... of a call that counts */
 byte lost;         /* all up to this one went with its server */
 
-/* An operation goes on only where its own map leads. */
-inline enter()
-{
-	atomic {
-		inside[me] = 1;
-#ifdef MUTANT_WAITER_KEEPS_ITS_SERVER
-		if
-		:: fresh -> s = OWNER(epoch[me]); fresh = 0
-		:: else
-		fi
+/* No call that began by an older map than the fence's can count any more. */
+#define OWES(s, i) (acked[AT(s, i)] < installed[s])
+#ifdef MUTANT_BARRIER_WITHOUT_MAP
+bit barrier[CLIENTS]; /* of server 0 */
+#define OVER(s, i) (!OWES(s, i) || (s == 0 && (ended[i] || barrier[i])))
 #else
-		s = OWNER(epoch[me])
+#define OVER(s, i) (!OWES(s, i) || (s == 0 && ended[i]))
 #endif
-	}
-}
+#ifdef MUTANT_FENCE_WITHOUT_ACKS
+#define FENCE_COMPLETE(s) (FENCED(installed[s]))
+#else
+#define FENCE_COMPLETE(s) (FENCED(installed[s]) && OVER(s, 0) && OVER(s, 1))
+#endif
 
-/* Wait for a newer map, by a message to a server; counts as over for a barrier. */
-inline wait_for_map()
-{
-	inside[me] = 0;
-	atomic {
-		map > epoch[me] || OWNER(epoch[me]) != s;
-#ifdef COVER_WAITED
-		assert(0);
+#define HAS(s, e) (OWNER(e) == (s) && !FENCED(e))
+#define OF(s) acked[AT(s, me)] /* the session's map */
+
+/* A call begins where the session's own map leads, too: what the client has heard elsewhere is not enough. */
+#ifdef MUTANT_BEGINS_BEFORE_ITS_SERVER
+#define MAY_BEGIN (!FENCED(epoch[me]))
+#else
+#define MAY_BEGIN (!FENCED(epoch[me]) && HAS(OWNER(epoch[me]), OF(OWNER(epoch[me]))))
 #endif
-		epoch[me] = map
-	}
-}
+
+/* A lease covers no call that began by an older map: before its MAP_ACK the session may have had none. */
+#define LEASED(s) (s == 1 || (!ended[me] && !gone))
+#ifdef MUTANT_LEASE_AFTER_ACK
+#define COVERED(s) LEASED(s)
+#else
+#ifdef MUTANT_LEASE_OF_THE_OWNER
+#define COVERED(s) (LEASED(s) && HAS(s, OF(s)))
+#else
+#define COVERED(s) (LEASED(s) && OF(s) <= e)
+#endif
+#endif
 
 proctype client(byte me; bit writes)
 {
-	byte w, s, floor, old, n, mine;
-	bit fresh;
+	byte e, found, floor, old, n;
 
 	do
 	:: n == OPS -> break
 	:: n < OPS ->
-		n++;
-		fresh = 1;
-		atomic { floor = acknowledged; old = lost }
+		atomic {
+			n++;
+			if
+			:: !writes -> floor = acknowledged; old = lost
+			:: else
+			fi
+		}
 again:
-		enter();
-		if
-		:: atomic { connected[s] -> w = word[s] }
-		:: !connected[s] -> wait_for_map(); goto again
-		fi;
-		assert(!(w & REUSED));
-		if
-		:: w & FENCED ->
-#ifdef MUTANT_READS_WHAT_IS_FENCED
-			if
-			:: !writes -> goto found
-			:: else
-			fi;
+#ifdef COVER_WAITED
+		assert(!FENCED(epoch[me]));
 #endif
-			wait_for_map();
-			goto again
-		:: else
-		fi;
-		if
-		:: writes ->
-			/* The CAS. */
-			atomic {
-				if
-				:: connected[s] && word[s] == w ->
-					versions++;
-					mine = versions;
-					word[s] = mine
-				:: connected[s] && word[s] != w -> goto again
-				:: !connected[s] -> mine = 0
-				fi
-			}
-			if
-			:: mine == 0 -> wait_for_map(); goto again
-			:: else
-			fi;
-			/* It returns. */
-			atomic {
-				if
-				:: mine > acknowledged && mine > lost -> acknowledged = mine
-				:: else
-				fi;
-				inside[me] = 0
-			}
-		:: else ->
-#ifdef MUTANT_READS_WHAT_IS_FENCED
-found:
+		atomic {
+			MAY_BEGIN ->
+			e = epoch[me];
+			inside[me] = 1
+		}
+		atomic {
+#ifdef COVER_LATE
+			assert(!(e == 1 && FENCE_COMPLETE(0)));
 #endif
-			atomic {
-				assert(VERSION(w) >= floor || floor <= lost);
-				/* It began after a takeover: nothing from before. */
-				assert(VERSION(w) == 0 || VERSION(w) > old);
-				inside[me] = 0
-			}
+			if
+			:: writes -> versions++; found = versions; word[OWNER(e)] = found
+			:: else -> found = word[OWNER(e)]
+			fi;
+			inside[me] = 0
+		}
+		/* Until a lease covers it, or there is a newer map. */
+		if
+		:: atomic { COVERED(OWNER(e)) -> goto counts }
+		:: atomic {
+			epoch[me] > e ->
+#ifdef MUTANT_WAITER_KEEPS_ITS_EPOCH
+			goto counts;
+#endif
+			found = 0;
+			if
+			:: writes -> goto over /* others may have seen the put, or not */
+			:: else -> goto again
+			fi
+		   }
 		fi;
-		atomic { w = 0; mine = 0; floor = 0; old = 0 }
+counts:
+		atomic {
+#ifdef COVER_MOVED
+			assert(!(!writes && OWNER(e) == 1 && found > 0 && !gone));
+#endif
+#ifdef COVER_ABANDONED
+			assert(!(e == 3 && by_three == 0));
+#endif
+#ifdef COVER_LOST
+			assert(!(e == 3 && gone && old > 0));
+#endif
+			assert(writes || found >= floor || floor <= lost);
+			assert(found == 0 || found > old);
+			if
+			:: found > acknowledged && found > lost -> acknowledged = found
+			:: else
+			fi
+		}
+over:
+		atomic { e = 0; found = 0; floor = 0; old = 0 }
 	od
 }
 
-/* All operations that were begun before are over; the answer means that the map is installed. */
-inline barrier()
+inline take_map(s, i)
+{
+	acked[AT(s, i)] = installed[s];
+	ended[i] = (s == 0 -> 0 : ended[i]);
+	epoch[i] = (epoch[i] < installed[s] -> installed[s] : epoch[i])
+}
+
+/* A client hears of a server's map: MAP, and its MAP_ACK once no operation runs. */
+inline hear(s, i)
 {
 	atomic {
-		!inside[0];
-#ifndef MUTANT_BARRIER_WITHOUT_MAP
-		epoch[0] = map
-#endif
-	}
-	atomic {
-		!inside[1];
-#ifndef MUTANT_BARRIER_WITHOUT_MAP
-		epoch[1] = map
+		OWES(s, i) && !inside[i] ->
+#ifdef MUTANT_BARRIER_WITHOUT_MAP
+		if
+		:: s == 0 -> barrier[i] = 1
+		:: else -> take_map(s, i)
+		fi
+#else
+		take_map(s, i)
 #endif
 	}
 }
 
-#ifndef TAKEOVER
-proctype move()
+/* ... of the third server's. */
+inline learn(i)
 {
+	atomic { epoch[i] < map && !FENCED(map) && !inside[i] -> epoch[i] = map }
+}
+
+inline end_lease(i)
+{
+	atomic { FENCED(installed[0]) && OWES(0, i) && !ended[i] -> ended[i] = 1 }
+}
+
+/* A server reads the map. The one that gets the partition by it has more to do, see move(). */
+#define GETS(s) (HAS(s, map) && OWNER(installed[s]) != s)
+inline install(s)
+{
+	atomic {
+		installed[s] < map && !GETS(s) && (s == 0 || (map > 2 && by_three)) ->
+		installed[s] = map
+	}
+}
+
+#ifdef BACK
+#define DELETES (!runs || killed)
+#else
+#define DELETES 1
+#endif
+
+active proctype world()
+{
+end:
+	do
+	:: hear(0, 0)
+	:: hear(0, 1)
+	:: hear(1, 0)
+	:: hear(1, 1)
+	:: learn(0)
+	:: learn(1)
+	:: end_lease(0)
+	:: end_lease(1)
+#ifdef MUTANT_SERVES_AFTER_FENCE
+	:: atomic { ended[0] -> ended[0] = 0 }
+	:: atomic { ended[1] -> ended[1] = 0 }
+#endif
+	:: install(0)
+	:: install(1)
+	/* The old owner deletes what has moved; not while it comes back. */
+	:: atomic {
+#ifdef MUTANT_DELETES_AT_FENCE
+		word[0] && FENCE_COMPLETE(0) && map == 2 && last ->
+#else
+		word[0] && map == 3 && !HAS(0, 3) && installed[0] == 3 && !OWES(0, 0) && !OWES(0, 1) && DELETES ->
+#endif
+		word[0] = 0
+	   }
+	od
+}
+
+/* The process: pass after pass, until it is killed. */
+proctype copying(byte from)
+{
+	byte w;
+	bit fence;
+
+	do
+	:: atomic { killed -> break }
+	/* PASS, PASSED, and a look at the word. */
+	:: atomic { !killed -> fence = FENCE_COMPLETE(from); w = word[from] }
+		atomic {
+#ifdef MUTANT_PASS_BEGAN_BEFORE_FENCE
+			fence = FENCE_COMPLETE(from);
+#endif
+			word[1 - from] = w;
+			whole = 1;
+			last = last || fence;
+			w = 0;
+			fence = 0
+		}
+	od;
+	runs = 0
+}
+
 #ifdef MUTANT_COPY_BEFORE_FENCE
-	word[1] = VERSION(word[0]);
-	word[0] = word[0] | FENCED;
+#define READY whole
 #else
-#ifndef MUTANT_NO_FENCE
-	word[0] = word[0] | FENCED;
+#define READY last
 #endif
-#ifdef MUTANT_SERVES_BEFORE_COPY
-	map = 2;
-#endif
-	word[1] = VERSION(word[0]);
-#endif
-#ifdef COVER_MOVED_VALUE
-	assert(word[1] == 0);
-#endif
-	map = 2;
-#ifndef MUTANT_NO_BARRIER
-	barrier();
-#endif
-	/* Another partition's memory. */
-	word[0] = REUSED
-}
-#else
-/* The owner of `map` is cut off. Its own clock ends its lease before others may know. */
-inline takeover(from, to)
-{
-#ifndef MUTANT_SERVES_AFTER_LEASE
-	connected[from] = 0;
-#endif
-	atomic {
-#ifndef MUTANT_RETURNS_WITH_DATA
-		word[to] = 0;
-#endif
-		connected[to] = 1;
-		lost = versions;
-		map++
-	}
-#ifdef MUTANT_SERVES_AFTER_LEASE
-	connected[from] = 0
-#endif
-}
 
-proctype coordinator()
+/* The server that gets the partition. */
+inline move(from, first)
 {
-	takeover(0, 1);
-	takeover(1, 0)
-}
+	atomic {
+		runs = 1;
+		killed = 0;
+		whole = 0;
+		last = 0;
+		run copying(from)
+	}
+	do
+	:: atomic { map == first && whole -> map++ }
+	:: atomic { map == first + 1 && READY -> killed = 1 }
+	/*
+	 * The process has ended before the map says that the partition is here: by that map the old owner
+	 * deletes its keys.
+	 */
+#ifdef MUTANT_COPYING_ENDS_LATE
+	:: atomic { map == first + 1 && READY -> map++ }
+#else
+	:: atomic { map == first + 1 && READY && !runs -> map++ }
 #endif
+	/* Others count this server as lost; or it sees that the owner is. */
+#ifdef LOSES_OWNER
+	:: atomic { map < 3 -> map = 3; gone = 1; lost = versions }
+#else
+#ifndef BACK
+	:: atomic { map < 3 -> map = 3; by_three = 0 }
+#endif
+#endif
+	:: map == first + 2 -> break
+	od;
+	killed = 1;
+	!runs;
+	atomic {
+		if
+		:: OWNER(map) == 1 - from ->
+#ifndef MUTANT_PART_OF_A_COPY_SERVED
+			if
+			:: gone -> word[1 - from] = 0
+			:: else
+			fi;
+#endif
+			installed[1 - from] = map
+		:: else
+		fi
+	}
+}
 
 init
 {
 	atomic {
-		connected[0] = 1;
-#ifndef TAKEOVER
-		connected[1] = 1;
-#endif
-		epoch[0] = 1;
-		epoch[1] = 1;
 		run client(0, 1);
-		run client(1, 0);
-#ifdef TAKEOVER
-		run coordinator()
-#else
-		run move()
-#endif
+		run client(1, 0)
 	}
+	move(0, 1);
+#ifdef BACK
+	installed[0] == 3;
+	move(1, 3)
+#endif
 }

@@ -200,7 +200,7 @@ active proctype b()
 			assert(waited < 2);
 #endif
 			assert(copy >= 1 && copy >= waited);
-			floor = copy
+			floor = (copy > floor -> copy : floor)
 		/* Empty: what B has of the key leaves. */
 		:: else ->
 			assert(!waited);
@@ -250,8 +250,13 @@ active proctype writer()
 		map == 1 && versions < PUTS + 1 && word != 2 && !used[2] ->
 		used[2] = 1; word = 2; versions++; version = versions; mine = versions
 	   }
+#ifdef MUTANT_PUT_BY_A_MAP_FROM_OTHERS
+	:: atomic {
+		map == 2 && versions < PUTS + 2 ->
+#else
 	:: atomic {
 		serves && versions < PUTS + 2 ->
+#endif
 		versions++; copy = versions; floor = versions; mine = versions
 	   }
 	:: atomic { serves -> assert(copy >= floor && (copy == 0 || copy > lost)) }
