@@ -5,9 +5,9 @@
  *
  * One key of server A, which B copies. The map says in epoch 1 that A has the key, and whether B
  * follows A ("line"). A's registration may end at any time: in epoch 2 B has the key, with what it
- * has copied if the line is there, else empty. With -DRESTARTS=1, once, the copying process is replaced,
- * or B or A begins again empty. Leases are the subject of lease.pml: a put at A counts here as long
- * as A is registered.
+ * has copied if the line is there, else empty. With -DRESTARTS=1, once, the process that copies is
+ * replaced, B begins again empty, or others count B as lost. Leases are the subject of lease.pml: a
+ * put at A counts here as long as A is registered.
  *
  * A word of A's index is 1 or 2, each of a page of its own. A word that has left the index comes back
  * only after the incarnations of its page have begun again.
@@ -29,7 +29,7 @@
 #define RESTARTS 0
 #endif
 
-mtype = { IDLE, NEW, RUNNING, LATE, WAITED, FAILED };
+mtype = { IDLE, NEW, RUNNING, LATE, CAUGHT_UP, WAITED, FAILED };
 
 /* The map, in the coordinator. */
 byte map = 1;
@@ -51,6 +51,7 @@ bit whole;      /* it has reported a complete pass */
 bit has_passed; /* it has begun one */
 byte seen;      /* the word in the pass before */
 bit told[3];    /* the pages that PASSED named */
+bit excluded;   /* others have set a map by which B is lost */
 byte restarts;
 
 /* What only the assertions know. */
@@ -70,6 +71,16 @@ inline answer()
 	wait = (has_line -> WAITED : FAILED);
 #endif
 	waited = (wait == WAITED && covers > waited -> covers : waited)
+}
+
+/* The line may have left the map since A read it: a round that begins now answers. */
+inline caught_up()
+{
+#ifdef MUTANT_WAITED_BY_AN_OLD_VIEW
+	answer()
+#else
+	wait = CAUGHT_UP
+#endif
 }
 
 /* What a new process's predecessor has applied of its last pass is not known. */
@@ -99,9 +110,9 @@ inline pass()
 #ifdef COVER_LATE
 		assert(0);
 #endif
-		answer()
+		caught_up()
 	:: !FIRST && wait == RUNNING && IN_DOUBT -> wait = LATE
-	:: !FIRST && wait == RUNNING && !IN_DOUBT -> answer()
+	:: !FIRST && wait == RUNNING && !IN_DOUBT -> caught_up()
 	:: wait == NEW -> wait = RUNNING
 	:: else
 	fi;
@@ -121,12 +132,7 @@ active proctype copying()
 
 	do
 	:: map == 2 && !alive -> break
-	/* HELLO names B's map: A refuses another one. */
-#ifdef MUTANT_COPIES_BY_ANOTHER_MAP
 	:: atomic { alive && map == 1 -> pass() }
-#else
-	:: atomic { alive && map == 1 && (has_passed || has_line == line) -> pass() }
-#endif
 		if
 		:: atomic { alive -> w = word }
 		:: !alive -> goto next
@@ -170,16 +176,25 @@ active proctype b()
 	do
 	:: atomic {
 #ifdef MUTANT_LINE_BEFORE_COPY_IS_WHOLE
-		map == 1 && !line && alive -> line = 1
+		map == 1 && !line && alive && !excluded -> line = 1
 #else
-		map == 1 && !line && alive && whole -> line = 1
+		map == 1 && !line && alive && !excluded && whole -> line = 1
 #endif
 	   }
 	/* The process ends; or B does, and begins again empty: without its line. */
 	:: atomic { map == 1 && alive && restarts < RESTARTS -> restarts++; alive = 0 }
+	/* Or others count B as lost, without B's knowledge at first. */
 	:: atomic {
-		map == 1 && alive && restarts < RESTARTS ->
+		map == 1 && alive && line && restarts < RESTARTS ->
 		restarts++;
+		line = 0;
+		excluded = 1;
+		waited = 0
+	   }
+	:: atomic {
+		map == 1 && alive && (excluded || restarts < RESTARTS) ->
+		restarts = RESTARTS;
+		excluded = 0;
 		alive = 0;
 		whole = 0;
 #ifndef MUTANT_LINE_STAYS
@@ -220,7 +235,14 @@ active proctype b()
 active proctype a()
 {
 	do
-	:: atomic { map == 1 && has_line != line -> has_line = line }
+	:: atomic {
+		map == 1 && (has_line != line || wait == CAUGHT_UP) ->
+		has_line = line;
+		if
+		:: wait == CAUGHT_UP -> answer()
+		:: else
+		fi
+	   }
 	:: atomic { map == 1 && used[1] && word != 1 -> used[1] = 0; named[1] = 1 }
 	:: atomic { map == 1 && used[2] && word != 2 -> used[2] = 0; named[2] = 1 }
 #ifdef MUTANT_BEGINS_AGAIN_UNDER_ITS_MAP
