@@ -219,15 +219,17 @@ static void note(struct index_changes *c, struct index_scan *s, unsigned at)
 	s->pending[s->n_pending++] = (struct slot){.at = (uint16_t)at};
 }
 
-/* True if a word of the line may have changed. */
-static bool differs(const struct index_scan *s, const uint64_t *old, unsigned line)
+/*
+ * True if a word of the line has changed. The first of two READs decides: a word that changes after it
+ * is found changed by the next pass.
+ */
+static bool differs(const uint64_t *now, const uint64_t *old)
 {
-	const uint64_t *a = s->image[0] + line, *b = s->image[1] + line;
 	uint64_t any = 0;
 
 	for (unsigned i = 0; i < LINE_SLOTS; i++)
-		any |= (a[i] ^ old[line + i]) & ~NO_CONTENT;
-	return any != 0 || (a != b && memcmp(a, b, LINE_BYTES) != 0);
+		any |= (now[i] ^ old[i]) & ~NO_CONTENT;
+	return any != 0;
 }
 
 /* The slots whose words have changed. */
@@ -236,7 +238,7 @@ static void pick_changed(struct index_changes *c, struct index_scan *s)
 	const uint64_t *old = c->same->words;
 
 	for (unsigned line = 0; line < SUBTABLE_SLOTS; line += LINE_SLOTS) {
-		if (!c->doubts && !differs(s, old, line))
+		if (!c->doubts && !differs(s->image[0] + line, old + line))
 			continue;
 		for (unsigned at = line; at < line + LINE_SLOTS; at++) {
 			uint64_t w = content_at(s, at);

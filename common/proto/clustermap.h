@@ -13,7 +13,7 @@
  *   lease 1000                       ms; only in a map that may change: see below
  *   replicas 1                       copies of each key; only with a lease; 0 if there is no such line
  *   server a shm:///run/farkv/a.sock NAME ADDRESS; 1 to 64 of them, names and addresses differ
- *   server b kv://host:7670 6        ... and the epoch by which it last lost its partitions
+ *   server b kv://host:7670 6        ... and the epoch by which it last began, empty
  *   server c kv://other:7670 0 drained  ... it gets none: not by a takeover, not by balancing
  *   follower a b                     b has a whole copy of what a has; at most one for each server
  *   partitions 0-2047 a              FIRST-LAST NAME, in ascending order, all of 0-4095
@@ -57,7 +57,7 @@ struct clustermap_server {
 	char name[CLUSTERMAP_NAME_MAX + 1]; /* terminated */
 	char address[CLUSTERMAP_ADDRESS_MAX + 1];
 	uint32_t partitions; /* how many it has */
-	uint64_t lost; /* the epoch by which it last lost its partitions; 0: never */
+	uint64_t lost; /* the epoch by which it last began empty or lost its partitions; 0: none yet */
 	uint8_t follower; /* the server that has a whole copy of its keys; or CLUSTERMAP_NONE */
 	bool drained;
 };
@@ -114,6 +114,14 @@ void clustermap_set_replicas(struct clustermap *m, uint32_t replicas);
  */
 int clustermap_take_over(const struct clustermap *m, uint64_t gone, uint64_t living,
 			 struct clustermap **out);
+
+/**
+ * A server has started and is empty; `living` are the others. The first time it keeps its partitions:
+ * nobody has put anything there. Later it has lost them, as by clustermap_take_over(), unless nobody else
+ * lives. Its `lost` is the new map's epoch either way: before that map it must not serve.
+ */
+int clustermap_begin(const struct clustermap *m, uint32_t server, uint64_t living,
+		     struct clustermap **out);
 
 /** A server at the end of the list, without partitions; or one that is drained, which is so no longer. */
 int clustermap_add(const struct clustermap *m, const char *name, const char *address,

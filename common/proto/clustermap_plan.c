@@ -166,6 +166,22 @@ int clustermap_take_over(const struct clustermap *m, uint64_t gone, uint64_t liv
 	return finish(next, 0, NULL, out);
 }
 
+int clustermap_begin(const struct clustermap *m, uint32_t server, uint64_t living,
+		     struct clustermap **out)
+{
+	struct clustermap *next = NULL;
+	int err;
+
+	if (m->server[server].lost && living)
+		return clustermap_take_over(m, UINT64_C(1) << server, living, out);
+	err = begin(m, &next);
+	if (err)
+		return err;
+	next->server[server].lost = next->epoch;
+	end_followers(next, UINT64_C(1) << server, 0);
+	return finish(next, 0, NULL, out);
+}
+
 /* ---- plans ----------------------------------------------------------------------------- */
 
 struct plan {

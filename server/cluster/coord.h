@@ -64,8 +64,8 @@ void coord_wants(struct coord *c, struct pollfd *p, int *ms_out);
 /** Go on, with the events that came (0: the time is over). May call viewed(). */
 void coord_process(struct coord *c, short revents);
 
-/** Begin a round, unless one runs. viewed() follows; not if the service is away. */
-void coord_round(struct coord *c);
+/** Begin a round. viewed() follows; not if the service goes away. False: one runs, or it is away. */
+bool coord_round(struct coord *c);
 
 /** Replace the map if it has still that version. The next rounds show what became of it. */
 void coord_replace_map(struct coord *c, const char *text, size_t len, int32_t version);

@@ -280,12 +280,12 @@ static void on_created(int rc, const char *value, const void *data)
 		(void)zoo_aexists(c->zh, c->node, 0, on_owner, c);
 }
 
-void coord_round(struct coord *c)
+bool coord_round(struct coord *c)
 {
 	int rc;
 
 	if (c->running || !c->zh || zoo_state(c->zh) != ZOO_CONNECTED_STATE)
-		return;
+		return false;
 	c->failed = false;
 	c->view = (struct coord_view){.as_of_ns = clock_now_ns()};
 	rc = c->registered ? zoo_aset(c->zh, c->node, "", 0, -1, on_renewed, c) :
@@ -296,6 +296,7 @@ void coord_round(struct coord *c)
 	if (rc == ZOK)
 		rc = zoo_aget_children(c->zh, c->members_path, 0, on_members, c);
 	c->running = rc == ZOK;
+	return c->running;
 }
 
 static void on_replaced(int rc, const struct Stat *stat, const void *data)
@@ -634,9 +635,10 @@ void coord_process(struct coord *c, short revents)
 	(void)revents;
 }
 
-void coord_round(struct coord *c)
+bool coord_round(struct coord *c)
 {
 	(void)c;
+	return false;
 }
 
 void coord_replace_map(struct coord *c, const char *text, size_t len, int32_t version)

@@ -59,8 +59,9 @@ struct follower {
 };
 
 /**
- * Start a child: this program's file is executed again, with the argument FOLLOWER_ARGUMENT. Any
- * thread, at any time. 0, or FARKV_ESYS with a detail.
+ * Start a child: this program's file is executed again, with the argument FOLLOWER_ARGUMENT. At any
+ * time, by a thread that lives as long as the child may: it ends with that thread. 0, or FARKV_ESYS
+ * with a detail.
  */
 int follower_start(const struct follower_order *o, struct follower *f_out);
 

@@ -21,6 +21,8 @@
 /* Between the end of a child and the next one of its kind. */
 #define RETRY_NS (300 * NS_PER_MS)
 #define TELL_NS (10 * NS_PER_SEC) /* between two log lines about it */
+/* A copy that was not brought up to date for so long, while its source lives, is not one to take over. */
+#define LATE_NS (60 * NS_PER_SEC)
 
 struct set {
 	bool has[CLUSTERMAP_PARTITIONS];
@@ -37,6 +39,7 @@ struct job {
 	struct event *event; /* of the child's reports; NULL: it does not run */
 	struct follower_report last; /* of this child; zeros at first */
 	bool whole;  /* a child has copied all of it; later ones keep that up */
+	uint64_t passed_ns; /* when the latest pass was reported; at first, when the job began */
 	uint64_t fence_epoch; /* MOVE: of the first map that was seen with all of it fenced; or 0 */
 	bool ready;  /* MOVE: all has been copied behind the fence, and the child is gone */
 	unsigned failures; /* children in a row that have ended */
@@ -115,7 +118,10 @@ static void on_report(evutil_socket_t fd, short what, void *arg)
 	while ((got = follower_report(&j->child, &r)) > 0) {
 		first = !j->last.passes && r.passes;
 		j->last = r;
-		j->whole |= r.passes > 0;
+		if (r.passes && !r.err) {
+			j->whole = true;
+			j->passed_ns = clock_now_ns();
+		}
 		j->failures = r.err ? j->failures : 0;
 		if (first || (j->fence_epoch && r.fenced >= j->fence_epoch))
 			core_look_at_map(j->copies->c);
@@ -184,6 +190,7 @@ static struct job *job_add(struct copies *w, enum follower_kind kind, uint8_t so
 	j->kind = kind;
 	j->source = source;
 	j->set = *set;
+	j->passed_ns = clock_now_ns();
 	TAILQ_INSERT_TAIL(&w->jobs, j, link);
 	return j;
 }
@@ -192,8 +199,10 @@ bool copies_is_child(const struct control *c, const char *name)
 {
 	const struct job *j;
 
-	if (!c->copies || strncmp(name, FOLLOWER_NAME, strlen(FOLLOWER_NAME)) != 0)
+	if (strncmp(name, FOLLOWER_NAME, strlen(FOLLOWER_NAME)) != 0)
 		return false;
+	if (!c->copies) /* a map that does not change: whoever copies was started by hand */
+		return true;
 	TAILQ_FOREACH(j, &c->copies->jobs, link)
 		if (j->runs && strcmp(j->child.name, name) == 0)
 			return true;
@@ -356,14 +365,24 @@ static bool wanted(const struct control *c, enum follower_kind kind, uint32_t so
 	return any;
 }
 
+static bool is_part(const struct set *part, const struct set *of)
+{
+	for (uint32_t p = 0; p < CLUSTERMAP_PARTITIONS; p++)
+		if (part->has[p] && !of->has[p])
+			return false;
+	return true;
+}
+
 static void adjust(struct copies *w, enum follower_kind kind, uint32_t source, uint64_t living)
 {
 	const struct clustermap *map = w->c->cfg.map;
 	struct job *j = job_find(w, kind, (uint8_t)source);
 	struct set set;
-	bool any = wanted(w->c, kind, source, living, &set);
+	bool any = wanted(w->c, kind, source, living, &set), whole = false;
 
 	if (j && (!any || memcmp(&set, &j->set, sizeof(set)) != 0)) {
+		/* A follower of fewer partitions still has all of these. */
+		whole = kind == FOLLOWER_FOLLOW && j->whole && is_part(&set, &j->set);
 		w->dirty = true;
 		job_drop(j);
 		j = NULL;
@@ -374,7 +393,11 @@ static void adjust(struct copies *w, enum follower_kind kind, uint32_t source, u
 		log_info("cluster: copies %s of %s", kind == FOLLOWER_MOVE ? "partitions" : "all partitions",
 			 map->server[source].name);
 		j = job_add(w, kind, (uint8_t)source, &set);
+		if (j)
+			j->whole = whole;
 	}
+	if (j && (living >> source & 1) && clock_now_ns() > j->passed_ns + LATE_NS)
+		j->whole = false;
 	if (j && !j->ready)
 		job_start(j);
 }
@@ -410,6 +433,18 @@ static int next_of_move(struct job *j, struct clustermap **out)
 	return j->ready ? clustermap_moved(map, j->source, c->cfg.server, out) : 0;
 }
 
+/* The map names a follower as long as its copy is whole. */
+static int next_of_follower(const struct job *j, struct clustermap **out)
+{
+	struct control *c = j->copies->c;
+	bool named = c->cfg.map->server[j->source].follower == c->cfg.server;
+
+	if (named == j->whole)
+		return 0;
+	return clustermap_follow(c->cfg.map, j->source,
+				 j->whole ? (uint8_t)c->cfg.server : CLUSTERMAP_NONE, out);
+}
+
 struct clustermap *copies_step(struct control *c, uint64_t living)
 {
 	struct copies *w = c->copies;
@@ -426,9 +461,8 @@ struct clustermap *copies_step(struct control *c, uint64_t living)
 	TAILQ_FOREACH(j, &w->jobs, link) {
 		if (j->kind == FOLLOWER_MOVE)
 			err = next_of_move(j, &next);
-		else if (j->kind == FOLLOWER_FOLLOW && j->whole &&
-			 map->server[j->source].follower != c->cfg.server)
-			err = clustermap_follow(map, j->source, (uint8_t)c->cfg.server, &next);
+		else if (j->kind == FOLLOWER_FOLLOW)
+			err = next_of_follower(j, &next);
 		if (err)
 			log_warn("cluster: %s", err_detail());
 		if (next)

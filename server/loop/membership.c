@@ -16,6 +16,7 @@
 #include "core.h"
 #include "copies.h"
 #include "fence.h"
+#include "passes.h"
 #include "session.h"
 #include "welcome.h"
 
@@ -28,6 +29,7 @@
 /* After the coordinator was away all registrations may have ended: session times for others to come
  * back. */
 #define RETURN_SESSIONS 5u
+#define RETRY_NS (5 * NS_PER_MS) /* until the next try of a round that could not begin */
 #define TROUBLE_NS (10 * NS_PER_SEC) /* between two log lines about it */
 
 struct membership {
@@ -42,6 +44,7 @@ struct membership {
 	uint64_t viewed_ns; /* the latest view; 0: none */
 	uint64_t calm_ns;   /* nobody is taken over before this */
 	uint64_t told_ns;
+	uint64_t begun; /* the epoch of the map that is to say that this server is empty */
 	uint64_t seen; /* servers, by their numbers, that were registered under this server's eyes */
 };
 
@@ -91,6 +94,49 @@ static bool place(struct membership *m, const struct clustermap *map, uint32_t *
 	return false;
 }
 
+static uint64_t living(const struct clustermap *map, const struct coord_view *v)
+{
+	uint64_t set = 0;
+
+	for (size_t i = 0; i < v->n_members; i++) {
+		uint32_t at = clustermap_find(map, v->members[i]);
+
+		if (at < map->n_servers)
+			set |= UINT64_C(1) << at;
+	}
+	return set;
+}
+
+static void replace_map(struct membership *m, const struct coord_view *v, const struct clustermap *next)
+{
+	char text[CLUSTERMAP_TEXT_MAX + 1];
+
+	coord_replace_map(m->coord, text, clustermap_print(next, text), v->map_version);
+	/* The next round is sent after it. */
+	m->round_ns = 0;
+}
+
+/*
+ * This server's region is empty. False: the map does not say so yet, and might have others believe in keys
+ * that an earlier process of its name had; it is to be another one.
+ */
+static bool has_begun(struct membership *m, const struct coord_view *v, const struct clustermap *map,
+		      uint32_t server)
+{
+	struct clustermap *next;
+
+	if (m->map || (m->begun && map->server[server].lost == m->begun))
+		return true;
+	if (clustermap_begin(map, server, living(map, v) & ~(UINT64_C(1) << server), &next)) {
+		log_warn("cluster: %s", err_detail());
+		return false;
+	}
+	m->begun = next->epoch;
+	replace_map(m, v, next);
+	free(next);
+	return false;
+}
+
 /* False: there is no lease by this view. */
 static bool look_at_map(struct membership *m, const struct coord_view *v)
 {
@@ -108,7 +154,7 @@ static bool look_at_map(struct membership *m, const struct coord_view *v)
 		free(map);
 		return same;
 	}
-	if (!place(m, map, &server)) {
+	if (!place(m, map, &server) || !has_begun(m, v, map, server)) {
 		free(map);
 		return false;
 	}
@@ -129,19 +175,6 @@ static bool look_at_map(struct membership *m, const struct coord_view *v)
 
 /* ---- takeovers ----------------------------------------------------------------------------- */
 
-static uint64_t living(const struct membership *m, const struct coord_view *v)
-{
-	uint64_t set = 0;
-
-	for (size_t i = 0; i < v->n_members; i++) {
-		uint32_t at = clustermap_find(m->map, v->members[i]);
-
-		if (at < m->map->n_servers)
-			set |= UINT64_C(1) << at;
-	}
-	return set;
-}
-
 /* It has partitions, or copies of some, or is to get some. */
 static bool matters(const struct clustermap *map, uint32_t server)
 {
@@ -154,20 +187,11 @@ static bool matters(const struct clustermap *map, uint32_t server)
 	return has;
 }
 
-static void replace_map(struct membership *m, const struct coord_view *v, const struct clustermap *next)
-{
-	char text[CLUSTERMAP_TEXT_MAX + 1];
-
-	coord_replace_map(m->coord, text, clustermap_print(next, text), v->map_version);
-	/* The next round is sent after it. */
-	m->round_ns = 0;
-}
-
 /* True: the map is to be another one. */
 static bool take_over(struct membership *m, const struct coord_view *v)
 {
 	bool late = clock_now_ns() >= m->joined_ns + UNSEEN_NS;
-	uint64_t live = living(m, v), gone = 0;
+	uint64_t live = living(m->map, v), gone = 0;
 	struct clustermap *next;
 
 	m->seen |= live;
@@ -195,7 +219,7 @@ static bool take_over(struct membership *m, const struct coord_view *v)
 /* What the copies of this server ask for. */
 static void step(struct membership *m, const struct coord_view *v)
 {
-	struct clustermap *next = copies_step(m->c, living(m, v));
+	struct clustermap *next = copies_step(m->c, living(m->map, v));
 
 	if (next)
 		replace_map(m, v, next);
@@ -234,6 +258,9 @@ static void on_view(void *arg, const struct coord_view *v)
 		event_base_loopbreak(m->c->base);
 	}
 	note_gap(m);
+	/* By the newest map only: no wait ends by one that gave the follower less. */
+	if (m->map->id == m->viewed_id)
+		passes_confirm(m->c, v->as_of_ns);
 	/* Changes are made of the newest map only, by servers that have installed it. */
 	if (m->map->id == m->viewed_id && !take_over(m, v))
 		step(m, v);
@@ -285,10 +312,8 @@ static void on_event(evutil_socket_t fd, short what, void *arg)
 	coord_process(m->coord, (short)((what & EV_READ ? POLLIN : 0) | (what & EV_WRITE ? POLLOUT : 0)));
 	if (m->c->again)
 		return;
-	if (now >= m->round_ns) {
-		m->round_ns = now + pause_of(m);
-		coord_round(m->coord);
-	}
+	if (now >= m->round_ns)
+		m->round_ns = now + (coord_round(m->coord) ? pause_of(m) : RETRY_NS);
 	tell_trouble(m, now);
 	await(m);
 }

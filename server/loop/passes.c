@@ -20,6 +20,8 @@ struct passes {
 	struct session *follower; /* NULL: none */
 	uint64_t began_ns;   /* its pass that runs, ... */
 	uint64_t applied_ns; /* ... and the latest that is applied; 0: none */
+	uint64_t asked_ns;   /* when the latest of `applied` came there */
+	struct waiters applied; /* for a view of the map in which the follower would take over */
 	struct waiters running; /* for the pass that runs */
 	struct waiters next;    /* for the one that begins after it */
 	struct waiters vain;    /* there is no follower any more */
@@ -57,6 +59,7 @@ static void follower_gone(struct control *c)
 
 	p->follower = NULL;
 	p->applied_ns = 0;
+	TAILQ_CONCAT(&p->vain, &p->applied, link);
 	TAILQ_CONCAT(&p->vain, &p->running, link);
 	TAILQ_CONCAT(&p->vain, &p->next, link);
 	if (!TAILQ_EMPTY(&p->vain))
@@ -79,16 +82,31 @@ static void follow(struct session *s)
 	/* It waits for nobody: no answer ends it here. */
 	waiters_drop(&p->running, s);
 	waiters_drop(&p->next, s);
+	waiters_drop(&p->applied, s);
 	if (p->follower == s) {
-		if (is_whole(s->control))
-			answer_all(&p->running, 1);
 		p->applied_ns = p->began_ns;
 	} else {
 		follower_gone(s->control);
 		p->follower = s;
 	}
-	TAILQ_CONCAT(&p->running, &p->next, link);
 	p->began_ns = clock_now_ns();
+	if (p->applied_ns && !TAILQ_EMPTY(&p->running)) {
+		TAILQ_CONCAT(&p->applied, &p->running, link);
+		p->asked_ns = p->began_ns;
+		if (s->control->membership)
+			core_look_at_map(s->control);
+		else
+			answer_all(&p->applied, 1);
+	}
+	TAILQ_CONCAT(&p->running, &p->next, link);
+}
+
+void passes_confirm(struct control *c, uint64_t as_of_ns)
+{
+	struct passes *p = c->passes;
+
+	if (as_of_ns >= p->asked_ns && is_whole(c))
+		answer_all(&p->applied, 1);
 }
 
 uint64_t passes_lag_ms(const struct control *c)
@@ -153,6 +171,7 @@ static void session_ended(struct session *s)
 {
 	struct passes *p = s->control->passes;
 
+	waiters_drop(&p->applied, s);
 	waiters_drop(&p->running, s);
 	waiters_drop(&p->next, s);
 	waiters_drop(&p->vain, s);
@@ -167,6 +186,7 @@ static bool init(struct control *c)
 	if (!p)
 		return false;
 	c->passes = p;
+	TAILQ_INIT(&p->applied);
 	TAILQ_INIT(&p->running);
 	TAILQ_INIT(&p->next);
 	TAILQ_INIT(&p->vain);
@@ -179,6 +199,7 @@ static void fini(struct control *c)
 
 	if (!p)
 		return;
+	waiters_drop(&p->applied, NULL);
 	waiters_drop(&p->running, NULL);
 	waiters_drop(&p->next, NULL);
 	waiters_drop(&p->vain, NULL);

@@ -27,9 +27,13 @@ bool passes_on_pass(struct session *s, const struct msg *m);
 
 /**
  * Handle WAIT_REQ; false: the session is gone. WAITED 1 comes when a pass that begins from now on has
- * been applied by the follower; 0 if there is none, or it ends before.
+ * been applied by the follower, and a view of the map that is later still names it: passes_confirm();
+ * 0 if there is none, or it ends before.
  */
 bool passes_on_wait(struct session *s, const struct msg *m);
+
+/** cfg.map was the map at that time: if it names a follower, end the waits whose passes are applied. */
+void passes_confirm(struct control *c, uint64_t as_of_ns);
 
 /** Milliseconds since the follower began the latest pass that it has applied; UINT64_MAX: none is. */
 uint64_t passes_lag_ms(const struct control *c);

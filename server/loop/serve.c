@@ -665,6 +665,8 @@ static int open_all(struct serving *s)
 	if (region_create(&rc, &s->region))
 		return EXIT_RUN;
 	s->region_open = true;
+	if (s->map && !s->region.found)
+		region_reseed(&s->region, clustermap_index_seed(s->map));
 	privileges_raise(); /* a device takes locked memory */
 	code = open_control(s);
 	privileges_lower();

@@ -22,6 +22,7 @@
 #include "common/proto/clustermap.h"
 #include "server/follower/follower.h"
 #include "tests/rig/e2e.h"
+#include "tests/rig/raw_session.h"
 #include "tests/rig/real_server.h"
 #include "tests/rig/test_main.h"
 
@@ -211,10 +212,20 @@ static size_t check_same(void)
 	return keys;
 }
 
+static struct farkv_stats stats_of_a(void)
+{
+	struct farkv_stats st = {.size = sizeof(st)};
+
+	OK(farkv_stats(a, &st));
+	return st;
+}
+
 /* ---- cases -------------------------------------------------------------------------------------- */
 
 START_TEST(first_pass__all_keys_are_there_and_no_others)
 {
+	uint64_t hits;
+
 	store("key", 5000, 1);
 	/* What b has of a's partitions from before is gone afterwards, what it has of its own stays. */
 	for (unsigned i = 0; i < 300; i++) {
@@ -223,8 +234,10 @@ START_TEST(first_pass__all_keys_are_there_and_no_others)
 		snprintf(key, sizeof(key), "old%u", i);
 		OK(e2e_put(b, key, "old"));
 	}
+	hits = stats_of_a().hits;
 	child_start();
 	await_passes(1);
+	ck_assert_uint_eq(stats_of_a().hits, hits); /* a copy is no use of a value */
 	ck_assert_uint_eq(check_same(), 5000);
 	ck_assert_uint_ge(last.keys, 5000);
 	for (unsigned i = 0; i < 300; i++) {
@@ -329,14 +342,6 @@ START_TEST(writer__splits_and_compactions_while_copying)
 }
 END_TEST
 
-static uint64_t evictions(void)
-{
-	struct farkv_stats st = {.size = sizeof(st)};
-
-	OK(farkv_stats(a, &st));
-	return st.evictions;
-}
-
 START_TEST(cache__evictions_arrive)
 {
 	uint64_t before;
@@ -349,9 +354,9 @@ START_TEST(cache__evictions_arrive)
 		store(family, 25000, i);
 	}
 	do { /* the server evicts a little more than was asked for */
-		before = evictions();
+		before = stats_of_a().evictions;
 		settle();
-	} while (evictions() != before);
+	} while (stats_of_a().evictions != before);
 	ck_assert_uint_gt(before, 1000);
 	ck_assert_uint_gt(check_same(), 1000);
 }
@@ -487,66 +492,101 @@ static bool has(const struct msg *m, uint16_t id)
 	return false;
 }
 
-static void wait_begin(struct farkv *h)
+/* A session of server a that waits, message by message. */
+static int waiter(void)
 {
-	struct msg m = {.type = MSG_WAIT_REQ};
+	struct msg m = {.type = MSG_HELLO, .req = 1}, ready = {.type = MSG_READY};
+	int fd = raw_dial(srv[0].path);
 
-	OK(session_call_begin(h->conn.session, &m, MSG_WAITED, UINT64_MAX));
+	m.hello.role = MSG_ROLE_RO;
+	m.hello.pid = (uint32_t)getpid();
+	m.hello.map = map->id;
+	raw_say(fd, &m, NULL);
+	ck_assert_int_eq(raw_hear(fd).type, MSG_WELCOME);
+	raw_say(fd, &ready, NULL);
+	return fd;
 }
 
-/* The answer, or -1 if there is none; a PING's answer comes after it. */
-static int waited(struct farkv *h)
+/* What WAITED says, if it has come; otherwise -1. */
+static int waited(int fd)
 {
-	struct msg answer;
-	int err = session_call_take(h->conn.session, &answer);
+	struct msg m = {.type = MSG_PING, .req = 7};
+	int result = -1;
 
-	if (err == FARKV_EAGAIN)
-		return -1;
-	ck_assert_int_eq(err, 0);
-	return (int)answer.epoch.number;
+	raw_say(fd, &m, NULL);
+	for (;;) {
+		m = raw_next(fd);
+		if (m.type == MSG_PONG)
+			return result;
+		ck_assert_int_eq(m.type, MSG_WAITED);
+		ck_assert_int_eq(result, -1);
+		result = (int)m.epoch.number;
+	}
 }
 
-static int await_waited(struct farkv *h)
+static int await_waited(int fd)
 {
-	while (!session_call_ready(h->conn.session))
-		session_wait(h->conn.session, UINT64_MAX);
-	return waited(h);
+	struct msg m = raw_next(fd);
+
+	ck_assert_int_eq(m.type, MSG_WAITED);
+	return (int)m.epoch.number;
+}
+
+/* Ask; the server has the question afterwards. */
+static int wait_begin(int fd)
+{
+	struct msg m = {.type = MSG_WAIT_REQ, .req = 6};
+
+	raw_say(fd, &m, NULL);
+	return waited(fd);
 }
 
 START_TEST(wait__answered_when_a_later_pass_is_applied)
 {
-	struct farkv *f = session_of_a(), *f2 = session_of_a(), *w = session_of_a();
+	struct farkv *f = session_of_a(), *f2 = session_of_a();
+	int w = waiter();
 
-	wait_begin(w);
-	ck_assert_int_eq(await_waited(w), 0); /* nobody follows */
+	ck_assert_int_eq(wait_begin(w), 0); /* nobody follows */
 	(void)pass(f, MSG_PASS_MOVE);
-	wait_begin(w);
-	ck_assert_int_eq(await_waited(w), 0);
+	ck_assert_int_eq(wait_begin(w), 0);
 	(void)pass(f, MSG_PASS_FOLLOW);
-	wait_begin(w);
+	ck_assert_int_eq(wait_begin(w), -1);
 	(void)pass(f, MSG_PASS_FOLLOW); /* begins the pass that counts */
 	(void)pass(f, MSG_PASS_MORE);
-	(void)pass(f, MSG_PASS_MORE);
+	(void)pass(f2, MSG_PASS_MOVE);
 	ck_assert_int_eq(waited(w), -1);
 	(void)pass(f, MSG_PASS_FOLLOW);
-	ck_assert_int_eq(await_waited(w), 1);
+	ck_assert_int_eq(waited(w), 1);
 	/* The follower ends, or another one begins. */
-	wait_begin(w);
+	ck_assert_int_eq(wait_begin(w), -1);
 	farkv_close(f);
 	ck_assert_int_eq(await_waited(w), 0);
 	f = session_of_a();
 	(void)pass(f, MSG_PASS_FOLLOW);
-	wait_begin(w);
+	ck_assert_int_eq(wait_begin(w), -1);
 	(void)pass(f, MSG_PASS_FOLLOW);
 	(void)pass(f2, MSG_PASS_FOLLOW);
 	ck_assert_int_eq(await_waited(w), 0);
 	/* A waiting session ends. */
-	wait_begin(w);
-	farkv_close(w);
+	ck_assert_int_eq(wait_begin(w), -1);
+	close(w);
 	(void)pass(f2, MSG_PASS_FOLLOW);
 	(void)pass(f2, MSG_PASS_FOLLOW);
 	farkv_close(f);
 	farkv_close(f2);
+}
+END_TEST
+
+START_TEST(pass__of_a_session_that_may_only_read__refused)
+{
+	struct msg m = {.type = MSG_PASS, .req = 3};
+	int w = waiter();
+
+	raw_say(w, &m, NULL);
+	m = raw_next(w);
+	ck_assert_int_eq(m.type, MSG_REFUSE);
+	ck_assert_int_eq(m.refuse.reason, MSG_REASON_PERMISSION);
+	close(w);
 }
 END_TEST
 
@@ -558,7 +598,8 @@ START_TEST(pass__names_pages_where_incarnations_began_again)
 
 	ck_assert(has(&m, MSG_PASSED_ALL));
 	m = pass(f, MSG_PASS_MOVE);
-	ck_assert_uint_eq(m.stats.n, 0);
+	ck_assert_uint_eq(m.stats.n, 1); /* the fence, which a map that does not change has from the begin */
+	ck_assert(has(&m, MSG_PASSED_FENCED));
 	/* New segments. */
 	for (unsigned i = 0; i < 400; i++) {
 		char key[16];
@@ -577,6 +618,42 @@ START_TEST(pass__names_pages_where_incarnations_began_again)
 }
 END_TEST
 
+/* Parts of a pass; a segment is cut when `cut` of them were listed. */
+static unsigned parts(struct follow *f, unsigned cut)
+{
+	static char value[100000];
+	struct follow_part p;
+	uint64_t fenced;
+	unsigned n = 0;
+	int err;
+
+	ck_assert_int_eq(follow_pass(f, &fenced), 0);
+	ck_assert_uint_eq(fenced, map->epoch);
+	while ((err = follow_next(f, &p)) == 0)
+		if (++n == cut)
+			OK(farkv_put(a, "big", 3, value, sizeof(value)));
+	ck_assert_int_eq(err, FARKV_ENOTFOUND);
+	ck_assert_int_eq(follow_next(f, &p), FARKV_ENOTFOUND);
+	return n;
+}
+
+START_TEST(pass__compares_once_more_if_incarnations_began_again_meanwhile)
+{
+	struct follow_options o = {.address = srv[0].path, .map_id = map->id, .timeout_ms = TIMEOUT_MS};
+	struct follow *f;
+	unsigned n;
+
+	store("key", 10000, 1);
+	ck_assert_int_eq(follow_open(&o, &f), 0);
+	do /* the index may still grow */
+		n = parts(f, 0);
+	while (parts(f, 0) != n);
+	ck_assert_uint_eq(parts(f, 1), 2 * n);
+	ck_assert_uint_eq(parts(f, 0), n);
+	follow_close(f);
+}
+END_TEST
+
 static Suite *suite(void)
 {
 	Suite *s = suite_create("follow");
@@ -592,7 +669,9 @@ static Suite *suite(void)
 	tcase_add_test(t, purge__keys_of_other_partitions_go);
 	tcase_add_test(t, kvserver__runs_the_child);
 	tcase_add_test(t, wait__answered_when_a_later_pass_is_applied);
+	tcase_add_test(t, pass__of_a_session_that_may_only_read__refused);
 	tcase_add_test(t, pass__names_pages_where_incarnations_began_again);
+	tcase_add_test(t, pass__compares_once_more_if_incarnations_began_again_meanwhile);
 	suite_add_tcase(s, t);
 	tcase_add_checked_fixture(c, setup_cache, teardown);
 	tcase_add_test(c, cache__evictions_arrive);

@@ -446,6 +446,36 @@ START_TEST(writers_and_migrations_between_any_two_requests)
 }
 END_TEST
 
+static void tear_write(void *arg)
+{
+	(void)arg;
+	if (rivals.one_in && !draw(rivals.one_in))
+		write_some();
+}
+
+START_TEST(torn_words_hide_no_change)
+{
+	const struct xport_fault_config cfg = {.seed = (uint64_t)_i + 1,
+					       .tear_ppm = 400000,
+					       .byte_tear = true,
+					       .hide_direct = true,
+					       .tear_gap = tear_write};
+
+	begin_with(&cfg);
+	memset(&rivals, 0, sizeof(rivals));
+	rivals.seed = (unsigned)_i;
+	fill();
+	for (unsigned n = 0; n < 20; n++) {
+		rivals.one_in = 4;
+		pass();
+		rivals.one_in = 0;
+		pass();
+		check_copy("torn", n);
+	}
+	end();
+}
+END_TEST
+
 /* A rebuilt subtable: unchanged keys are listed as the same. */
 START_TEST(rebuilt_subtable_is_whole_and_its_unchanged_keys_are_the_same)
 {
@@ -487,6 +517,7 @@ static Suite *suite(void)
 	tcase_set_timeout(t, 60);
 	tcase_add_loop_test(t, writers_and_migrations_between_any_two_requests, 0,
 			    (int)test_rounds(20));
+	tcase_add_loop_test(t, torn_words_hide_no_change, 0, (int)test_rounds(20));
 	suite_add_tcase(s, t);
 	return s;
 }
