@@ -93,13 +93,14 @@ int router_scan(struct farkv *kv, uint64_t *cursor, size_t max,
 	*n_out = 0;
 	if (router_skips(r, (uint32_t)server)) {
 		position = 0;
-	} else {
+	} else if ((err = router_enter_wholly(kv, UINT64_C(1) << server)) == 0) {
 		err = scan_member(r->member[server], &position, max, items_out, n_out);
 		if (!err || err == FARKV_ECORRUPT)
 			lapsed = router_counts(kv, r->member[server]);
 		if (!lapsed && r->leased)
 			lapsed = keep_own(r, (uint32_t)server, items_out, n_out);
 		err = lapsed ? lapsed : err;
+		router_leave_all(kv, UINT64_C(1) << server);
 	}
 	if (err)
 		handle_name_server(r->member[server], err);
@@ -118,6 +119,8 @@ int router_clear(struct farkv *kv, uint64_t *deleted_out)
 	char line[ERR_LINE_MAX];
 	int first = 0, err = router_begin(kv);
 
+	if (!err && (err = router_enter_wholly(kv, UINT64_MAX)))
+		err = router_end(kv, err);
 	if (err)
 		return err;
 	for (uint32_t i = 0; i < r->map.n_servers; i++) {
@@ -135,6 +138,7 @@ int router_clear(struct farkv *kv, uint64_t *deleted_out)
 		first = err;
 		snprintf(line, sizeof(line), "%s", err_detail());
 	}
+	router_leave_all(kv, UINT64_MAX);
 	return router_end(kv, first ? err_set(first, "%s", line) : 0);
 }
 

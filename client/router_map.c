@@ -41,14 +41,23 @@ static bool extends(const struct clustermap *map, const struct clustermap *old)
 	return true;
 }
 
-/* Partitions of servers that have announced what they got are fresh no longer. */
+static bool is_connected(const struct farkv *m)
+{
+	return m->conn.session && !(qsbr_pending(m->qsbr) & PENDING_BROKEN);
+}
+
+/*
+ * Partitions of servers that have announced what they got are fresh no longer; nor are those of a server
+ * that is not connected, since it connects by the newest map only.
+ */
 static void count_fresh(struct router *r)
 {
 	r->n_fresh = 0;
 	for (uint32_t p = 0; p < CLUSTERMAP_PARTITIONS; p++) {
 		uint32_t owner = r->map.owner[p];
+		const struct farkv *m = r->member[owner];
 
-		r->fresh[p] &= r->member[owner]->announced < r->required[owner];
+		r->fresh[p] &= m->announced < r->required[owner] && is_connected(m);
 		r->n_fresh += r->fresh[p];
 	}
 }
@@ -158,11 +167,6 @@ static bool ask(struct farkv *kv, const struct farkv *m)
 	return newer;
 }
 
-static bool is_connected(const struct farkv *m)
-{
-	return m->conn.session && !(qsbr_pending(m->qsbr) & PENDING_BROKEN);
-}
-
 /* Those first that seem to be there. Keeps the error's line. */
 static void ask_all(struct farkv *kv)
 {
@@ -193,14 +197,6 @@ void router_renew(struct farkv *kv, int err)
 
 /* ---- begin --------------------------------------------------------------------------------- */
 
-/* A server that is not connected tells which map it has when it is. */
-static bool is_blocked(const struct router *r, uint32_t partition)
-{
-	const struct farkv *m = r->member[r->map.owner[partition]];
-
-	return r->map.fenced[partition] || (r->fresh[partition] && is_connected(m));
-}
-
 bool router_wait_for_map(struct farkv *kv, uint64_t until_ns)
 {
 	if (clock_now_ns() >= until_ns) {
@@ -210,6 +206,7 @@ bool router_wait_for_map(struct farkv *kv, uint64_t until_ns)
 	}
 	clock_sleep_ns(LOOK_NS);
 	renew(kv, ASK_BLOCKED_NS);
+	count_fresh(kv->router);
 	return true;
 }
 
@@ -248,7 +245,7 @@ int router_enter(struct router_call *c)
 			c->member = m;
 			return 0;
 		}
-		if (router_blocks_any(r) && is_blocked(r, p)) {
+		if (router_blocks_any(r) && router_blocks(r, p)) {
 			if (!c->until_ns)
 				c->until_ns = clock_now_ns() + kv->op_timeout_ns;
 			if (!router_wait_for_map(kv, c->until_ns))
@@ -272,6 +269,22 @@ bool router_enter_all(struct farkv *kv, uint64_t servers)
 			return false;
 		}
 	return true;
+}
+
+int router_enter_wholly(struct farkv *kv, uint64_t servers)
+{
+	uint64_t until = clock_now_ns() + kv->op_timeout_ns;
+
+	for (;;) {
+		if (router_blocks_any(kv->router)) {
+			if (!router_wait_for_map(kv, until))
+				return FARKV_ETIMEDOUT;
+		} else if (router_enter_all(kv, servers)) {
+			return 0;
+		} else {
+			(void)router_take_maps(kv);
+		}
+	}
 }
 
 void router_leave_all(struct farkv *kv, uint64_t servers)

@@ -52,6 +52,8 @@ bool router_again(struct router_call *c, int *err);
  * and another map is to be taken first.
  */
 bool router_enter_all(struct farkv *kv, uint64_t servers);
+/** The same for calls on all their keys, after waiting until no partition is blocked. FARKV_ETIMEDOUT. */
+int router_enter_wholly(struct farkv *kv, uint64_t servers);
 void router_leave_all(struct farkv *kv, uint64_t servers);
 
 /** True if there is one to take. */

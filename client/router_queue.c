@@ -68,6 +68,28 @@ static void route(struct farkv *kv, const struct farkv_request *reqs, size_t *n_
 	} while (!router_enter_all(kv, servers));
 }
 
+/*
+ * How many of `n` requests can go to their servers, from the first on. If the first one cannot: FARKV_EAGAIN
+ * while there are completions to come; otherwise nothing would tell the caller when to try again, so this
+ * waits.
+ */
+static int route_some(struct farkv *kv, const struct farkv_request *reqs, size_t n)
+{
+	uint64_t until = clock_now_ns() + kv->op_timeout_ns;
+
+	for (;;) {
+		size_t some = n;
+
+		route(kv, reqs, &some);
+		if (some)
+			return (int)some;
+		if (router_in_flight(kv) > 0)
+			return err_set(FARKV_EAGAIN, "the key's partition is moving; take completions first");
+		if (!router_wait_for_map(kv, until))
+			return FARKV_ETIMEDOUT;
+	}
+}
+
 /* How many of the requests, from the first on, can be accepted; an error if none. */
 static int acceptable(const struct farkv *kv, const struct farkv_request *reqs, size_t n)
 {
@@ -102,14 +124,10 @@ int router_submit(struct farkv *kv, const struct farkv_request *reqs, size_t n)
 		accepted = acceptable(kv, reqs, n);
 	if (accepted <= 0)
 		return accepted;
-	if (r->leased) {
-		size_t n_free = (size_t)accepted;
-
-		route(kv, reqs, &n_free);
-		accepted = (int)n_free;
-		if (!accepted && n)
-			return err_set(FARKV_EAGAIN, "the key's partition is moving: submit again");
-	}
+	if (r->leased)
+		accepted = route_some(kv, reqs, (size_t)accepted);
+	if (accepted <= 0)
+		return accepted;
 	if (!router_scratch(&r->items, (size_t)accepted * sizeof(*reqs)))
 		return err_set(FARKV_ENOMEM, "no memory for requests");
 	kv->queued = true;

@@ -970,7 +970,8 @@ int farkv_mput(struct farkv *kv, struct farkv_put_item *items,
  * Submit `n` requests, to be executed in parallel with all others in flight. Does not wait, and
  * does not reconnect. (By RDMA this call and farkv_poll() read the directory again after the
  * index has changed its shape: two round trips, for which they spin. A device that does not
- * answer may hold them until the deadline.)
+ * answer may hold them until the deadline. While the partition of the first key moves to another
+ * server of a cluster, and nothing is in flight, this call waits.)
  *
  * The structs are copied; key, value and buffer stay the caller's and must not be changed until
  * farkv_poll() or farkv_wait() has returned the request's completion, or the handle is closed.
