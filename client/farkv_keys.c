@@ -236,6 +236,20 @@ static __attribute__((noinline)) int get_timed(struct farkv *kv, const void *key
 	return timed_end(kv, FARKV_LATENCY_GET, err, began);
 }
 
+/* A get by the fast path of the key's server, whose lease has to cover it. */
+static int get_leased(struct farkv *kv, const void *key, size_t key_len, struct farkv_value *value_out)
+{
+	struct router_call c = {.kv = kv, .key = key, .key_len = key_len};
+	int err;
+
+	do {
+		err = router_enter(&c);
+		if (!err)
+			err = farkv_get(c.member, key, key_len, value_out);
+	} while (c.member != kv && router_again(&c, &err));
+	return err;
+}
+
 /* Apart from get_slow(): a cluster's handle comes here each time. */
 static __attribute__((noinline)) int get_otherwise(struct farkv *kv, const void *key,
 						   size_t key_len,
@@ -243,8 +257,10 @@ static __attribute__((noinline)) int get_otherwise(struct farkv *kv, const void 
 {
 	if (kv && kv->timed)
 		return get_timed(kv, key, key_len, value_out);
-	if (kv && kv->router && !kv->taken && !kv->router->leased)
-		return farkv_get(router_member(kv->router, key, key_len), key, key_len, value_out);
+	if (kv && kv->router && !kv->taken && value_out)
+		return kv->router->leased ?
+			       get_leased(kv, key, key_len, value_out) :
+			       farkv_get(router_member(kv->router, key, key_len), key, key_len, value_out);
 	return get_slow(kv, key, key_len, value_out);
 }
 
@@ -369,15 +385,32 @@ put_timed(struct farkv *kv, const void *key, size_t key_len, const void *value, 
 	return timed_end(kv, FARKV_LATENCY_PUT, err, began);
 }
 
+/* As get_leased(). */
+static int put_leased(struct farkv *kv, const void *key, size_t key_len, const void *value,
+		      size_t value_len)
+{
+	struct router_call c = {.kv = kv, .key = key, .key_len = key_len, .writes = true};
+	int err;
+
+	do {
+		err = router_enter(&c);
+		if (!err)
+			err = farkv_put(c.member, key, key_len, value, value_len);
+	} while (c.member != kv && router_again(&c, &err));
+	return err;
+}
+
 static __attribute__((noinline)) int
 put_otherwise(struct farkv *kv, const void *key, size_t key_len, const void *value,
 	      size_t value_len)
 {
 	if (kv->timed)
 		return put_timed(kv, key, key_len, value, value_len);
-	if (kv->router && !kv->taken && !kv->router->leased)
-		return farkv_put(router_member(kv->router, key, key_len), key, key_len, value,
-				 value_len);
+	if (kv->router && !kv->taken)
+		return kv->router->leased ?
+			       put_leased(kv, key, key_len, value, value_len) :
+			       farkv_put(router_member(kv->router, key, key_len), key, key_len, value,
+					 value_len);
 	return put_slow(kv, key, key_len, value, value_len);
 }
 
