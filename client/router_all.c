@@ -206,6 +206,7 @@ static void stats_extremes(struct farkv_stats *sum, const struct farkv_stats *a,
 	sum->dir_depth = UTIL_MAX(a->dir_depth, b->dir_depth);
 	sum->migration_ns_max = UTIL_MAX(a->migration_ns_max, b->migration_ns_max);
 	sum->sweep_ns = UTIL_MAX(a->sweep_ns, b->sweep_ns);
+	sum->follower_lag_ms = UTIL_MAX(a->follower_lag_ms, b->follower_lag_ms);
 	/* What every server takes; `a` is all 0 at first. */
 	sum->max_key = a->max_key ? UTIL_MIN(a->max_key, b->max_key) : b->max_key;
 	sum->max_value = a->max_value ? UTIL_MIN(a->max_value, b->max_value) : b->max_value;

@@ -466,6 +466,11 @@ struct farkv_stats {
 	/** The same by block size: sizes[i] is of blocks of 2^(i+6) bytes to less than twice as
 	    many. */
 	struct farkv_size_stats sizes[FARKV_SIZES];
+	uint64_t followers;       /**< servers that have a whole copy of what this one has, and
+				       go on copying: 0 or 1; of a cluster the sum */
+	uint64_t follower_lag_ms; /**< how old that copy is at most: since the begin of the
+				       last pass that it has applied; 0 without one; of a
+				       cluster the largest */
 };
 
 /** Results of farkv_fsck(). */
@@ -525,7 +530,6 @@ struct farkv_server {
 	uint64_t epoch;       /**< of the map; 0 without a cluster */
 	struct farkv *handle; /**< reaches this server alone */
 	const char *follower; /**< the server that has a copy of what it has; "" if none has */
-	uint64_t lag_ms;      /**< how old that copy is at most; 0 without one */
 	uint64_t moving;      /**< how many partitions are to move from it to other servers */
 };
 

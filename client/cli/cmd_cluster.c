@@ -143,9 +143,11 @@ static void print_json(const struct farkv_server *s, const struct farkv_stats *s
 		json_object_set_new(o, "used_bytes", json_integer((json_int_t)st->used_bytes));
 		json_object_set_new(o, "heap_bytes", json_integer((json_int_t)st->heap_bytes));
 		json_object_set_new(o, "sessions", json_integer((json_int_t)st->sessions));
+		json_object_set_new(o, "followers", json_integer((json_int_t)st->followers));
+		json_object_set_new(o, "follower_lag_ms",
+				    json_integer((json_int_t)st->follower_lag_ms));
 	}
 	json_object_set_new(o, "follower", json_string(s->follower));
-	json_object_set_new(o, "lag_ms", json_integer((json_int_t)s->lag_ms));
 	json_object_set_new(o, "moving", json_integer((json_int_t)s->moving));
 	output_print(o);
 }
@@ -163,7 +165,9 @@ static void print_row(FILE *f, const struct farkv_server *s, const struct farkv_
 			util_format_size(st->heap_bytes, heap, sizeof(heap)));
 	fprintf(f, "  %s", s->address);
 	if (*s->follower)
-		fprintf(f, ", follower %s, %" PRIu64 " ms later", s->follower, s->lag_ms);
+		fprintf(f, ", follower %s", s->follower);
+	if (*s->follower && !err && st->followers)
+		fprintf(f, " %" PRIu64 " ms later", st->follower_lag_ms);
 	if (s->moving)
 		fprintf(f, ", %" PRIu64 " partitions to move", s->moving);
 	putc('\n', f);

@@ -37,6 +37,8 @@ static const struct {
 	ROW(saves, "snapshots saved", COUNT),
 	ROW(saves_failed, "  that failed", COUNT),
 	ROW(saved_at_ms, "  last saved at", DATE),
+	ROW(followers, "servers with a copy", COUNT),
+	ROW(follower_lag_ms, "  how old it is at most", MS),
 	ROW(index_slots, "index slots", COUNT),
 	ROW(index_load_permille, "  in use", PERMILLE),
 	ROW(dead_slots, "  of deleted keys", COUNT),

@@ -178,7 +178,9 @@ enum msg_stat {
 	MSG_STAT_CACHE, MSG_STAT_VICTIM_AGE_MS,
 	/* Three of each size: evictions, expired, victim_age_ms. */
 	MSG_STAT_SIZES,
-	MSG_STAT_END = MSG_STAT_SIZES + 3 * FARKV_SIZES /* one past the last */
+	MSG_STAT_FOLLOWERS = MSG_STAT_SIZES + 3 * FARKV_SIZES,
+	MSG_STAT_FOLLOWER_LAG_MS,
+	MSG_STAT_END /* one past the last */
 };
 
 /**

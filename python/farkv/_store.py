@@ -424,9 +424,9 @@ class Store(MutableMapping[bytes, bytes]):
         return s
 
     def servers(self) -> List[Dict[str, Union[str, int]]]:
-        """Name, address, partitions, the map's epoch, the follower and the age of its copy, and
-        how many partitions are to move, of each server of the store: one, without a name and
-        with epoch 0, unless it is a cluster."""
+        """Name, address, partitions, the map's epoch, the follower, and how many partitions are
+        to move, of each server of the store: one, without a name and with epoch 0, unless it is
+        a cluster."""
         s = ffi.new("struct farkv_server *")
         s.size = ffi.sizeof("struct farkv_server")
         found: List[Dict[str, Union[str, int]]] = []
@@ -439,7 +439,7 @@ class Store(MutableMapping[bytes, bytes]):
                           "address": ffi.string(s.address).decode(),
                           "partitions": s.partitions, "epoch": s.epoch,
                           "follower": ffi.string(s.follower).decode(),
-                          "lag_ms": s.lag_ms, "moving": s.moving})
+                          "moving": s.moving})
 
     def counters(self) -> Dict[str, int]:
         """The fields of struct farkv_counters, of this thread's handle."""

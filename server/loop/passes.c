@@ -109,11 +109,13 @@ void passes_confirm(struct control *c, uint64_t as_of_ns)
 		answer_all(&p->applied, 1);
 }
 
-uint64_t passes_lag_ms(const struct control *c)
+bool passes_followed(const struct control *c, uint64_t *lag_ms_out)
 {
 	const struct passes *p = c->passes;
+	bool followed = p->applied_ns && is_whole(c);
 
-	return p->applied_ns ? (clock_now_ns() - p->applied_ns) / NS_PER_MS : UINT64_MAX;
+	*lag_ms_out = followed ? (clock_now_ns() - p->applied_ns) / NS_PER_MS : 0;
+	return followed;
 }
 
 /* ---- PASS ----------------------------------------------------------------------------------- */

@@ -35,7 +35,10 @@ bool passes_on_wait(struct session *s, const struct msg *m);
 /** cfg.map was the map at that time: if it names a follower, end the waits whose passes are applied. */
 void passes_confirm(struct control *c, uint64_t as_of_ns);
 
-/** Milliseconds since the follower began the latest pass that it has applied; UINT64_MAX: none is. */
-uint64_t passes_lag_ms(const struct control *c);
+/**
+ * True if the map says that the follower's copy is whole, and it goes on copying. *lag_ms_out:
+ * milliseconds since it began the latest pass that it has applied; 0 if false.
+ */
+bool passes_followed(const struct control *c, uint64_t *lag_ms_out);
 
 #endif

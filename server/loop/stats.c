@@ -16,6 +16,7 @@
 #include "evictor.h"
 #include "expire.h"
 #include "grow.h"
+#include "passes.h"
 #include "session.h"
 #include "snapshots.h"
 #include "sweep.h"
@@ -191,6 +192,14 @@ static void add_evictions(struct msg *m, const struct control *c)
 	}
 }
 
+static void add_follower(struct msg *m, const struct control *c)
+{
+	uint64_t lag_ms;
+
+	msg_add_stat(m, MSG_STAT_FOLLOWERS, passes_followed(c, &lag_ms));
+	msg_add_stat(m, MSG_STAT_FOLLOWER_LAG_MS, lag_ms);
+}
+
 void stats_figures(struct control *c, struct msg *m)
 {
 	const struct stats *st = c->stats;
@@ -221,6 +230,7 @@ void stats_figures(struct control *c, struct msg *m)
 	add_expired(m, c);
 	add_snapshots(m, c);
 	add_evictions(m, c);
+	add_follower(m, c);
 }
 
 static bool answer(struct session *s, uint32_t req)
