@@ -360,6 +360,7 @@ static void close_router(struct router *r, uint64_t until)
 	free(r->bytes.mem);
 	free(r->bits.mem);
 	free(r->order.mem);
+	free(r->scanned.mem);
 	free(r);
 }
 

@@ -23,7 +23,7 @@
 
 #include "handle.h"
 
-/* Memory for the call that runs; kept for the next. */
+/* Memory for the call that runs, except `scanned`; kept for the next. */
 struct router_scratch {
 	void *mem;
 	size_t bytes;
@@ -32,6 +32,7 @@ struct router_scratch {
 struct router {
 	struct farkv *member[CLUSTERMAP_SERVERS_MAX];
 	struct router_scratch items, bytes, bits, order;
+	struct router_scratch scanned; /* items of a scan: the caller's until the next one */
 	struct farkv_options options; /* of members to come; keys and key are in `uri` of the handle */
 	bool leased; /* the map changes: router_map.h */
 	uint64_t asked_ns; /* for a newer map, the last time */

@@ -61,7 +61,7 @@ static int scan_member(struct farkv *m, uint64_t *position, size_t max,
 /* Leave out copies of other servers' keys. */
 static int keep_own(struct router *r, uint32_t server, const struct farkv_scan_item **items_io, size_t *n_io)
 {
-	struct farkv_scan_item *own = router_scratch(&r->items, *n_io * sizeof(*own));
+	struct farkv_scan_item *own = router_scratch(&r->scanned, *n_io * sizeof(*own));
 	size_t n = 0;
 
 	if (!own)
