@@ -473,6 +473,9 @@ public:
 		return rtt_ns;
 	}
 
+	/** farkv_wait_followers(): the followers have all that this store has written. */
+	void wait_followers(std::uint32_t timeout_ms) { detail::check(farkv_wait_followers(kv_, timeout_ms)); }
+
 	struct ::farkv_stats stats() { return filled<struct ::farkv_stats>(::farkv_stats); }
 	struct ::farkv_fsck fsck() { return filled<struct ::farkv_fsck>(::farkv_fsck); }
 

@@ -204,6 +204,7 @@ int cmd_fsck(struct cli *cli, int argc, char **argv);
 int cmd_devices(struct cli *cli, int argc, char **argv);
 int cmd_doctor(struct cli *cli, int argc, char **argv);
 int cmd_cluster(struct cli *cli, int argc, char **argv);
+int cmd_wait(struct cli *cli, int argc, char **argv);
 int cmd_keygen(struct cli *cli, int argc, char **argv);
 
 #endif

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* kvcli cluster: make the map of a cluster; how its servers are. cluster_plan.h has what changes it. */
+/*
+ * kvcli cluster: make the map of a cluster; how its servers are. cluster_plan.h has what changes it.
+ * kvcli wait: until followers have all.
+ */
 #include "config.h"
 
 #include "cli.h"
@@ -240,4 +243,22 @@ int cmd_cluster(struct cli *cli, int argc, char **argv)
 	return cli_error(cli, CLI_USAGE,
 			 "usage: kvcli cluster init --servers NAME=ADDRESS,... [--replicas 1] FILE|URL, or "
 			 "add NAME=ADDRESS URL, drain NAME URL, rebalance URL, status [FILE|URL]");
+}
+
+/* ---- wait -------------------------------------------------------------------------------- */
+
+#define WAIT_MS 10000u
+
+int cmd_wait(struct cli *cli, int argc, char **argv)
+{
+	uint64_t ms = WAIT_MS;
+	int code, err;
+
+	if (argc == 1 && (!util_parse_u64(argv[0], &ms) || ms > UINT32_MAX))
+		return cli_error(cli, CLI_USAGE, "'%s' is not a number of milliseconds", argv[0]);
+	code = cli_connect(cli);
+	if (code)
+		return code;
+	err = farkv_wait_followers(cli->kv, (uint32_t)ms);
+	return err ? cli_error(cli, CLI_NO, "%s", farkv_errdetail()) : CLI_OK;
 }

@@ -103,6 +103,12 @@ static const char cluster_help[] =
 	"serve. With FILE or URL: what the map says, and at a URL which servers are registered; no\n"
 	"server is asked.";
 
+static const char wait_help[] =
+	"Needs a cluster made with --replicas 1. All that was written before then outlives any one\n"
+	"server. Waits for MS milliseconds, 10 s without it. Prints nothing; exit status 1, with the\n"
+	"reason, if the followers do not have all by then, or a server was lost since this kvcli has\n"
+	"connected.";
+
 static const char slowlog_help[] =
 	"The longest times, since its start, for which the server did one thing and answered nobody: 32\n"
 	"at most, the longest first. Gets and puts do not need the server. WHAT: message (it answered\n"
@@ -194,6 +200,8 @@ const struct cli_command cli_commands[] = {
 	 cmd_fsck, 0, 0, true, "file", "check verify"},
 	{"cluster", "init|add|drain|...", "Make the map of a cluster, change it, or show its servers.",
 	 cluster_help, cmd_cluster, 1, 3, true, "servers replicas no-wait", "nodes"},
+	{"wait", "[MS]", "Wait until the followers of a cluster's servers have all writes.", wait_help,
+	 cmd_wait, 0, 1, true, "", "sync"},
 	{"ping", "", "Ask the server for a sign of life.", NULL, cmd_ping, 0, 0,
 	 true, "count", ""},
 	{"devices", "", "List the RDMA devices of this machine.", devices_help,
@@ -203,7 +211,7 @@ const struct cli_command cli_commands[] = {
 	{"keygen", "NAME [rw|ro]", "Print a new key for a client.", keygen_help,
 	 cmd_keygen, 1, 2, true, "local", "genkey"},
 	{"watch", "KEY", "Wait until a value changes, and print it.", watch_help, cmd_watch, 1, 1, true,
-	 "raw csv repeat key-base64", "monitor subscribe wait"},
+	 "raw csv repeat key-base64", "monitor subscribe"},
 	{"top", "", "Show rates, memory and sessions on one screen.", top_help, cmd_top, 0, 0, true,
 	 "repeat interval", "htop"},
 	{"--stat", "", "Print rates, a line each second.", stat_help, cmd_stat, 0, 0, true,

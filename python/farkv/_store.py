@@ -9,8 +9,8 @@ from typing import (Any, Dict, Iterable, Iterator, List, Mapping, MutableMapping
 
 from ._errors import TooSmall, check, error_of
 from ._farkv import ffi, lib
-from ._handle import (TTL, Address, Buffer, Handle, Handles, Options, argument, pin, ttl_ms,
-                      uint64, write_options)
+from ._handle import (TTL, Address, Buffer, Handle, Handles, Options, argument, milliseconds,
+                      pin, ttl_ms, uint64, write_options)
 
 SIZE_MAX = 2**64 - 1
 
@@ -410,6 +410,12 @@ class Store(MutableMapping[bytes, bytes]):
         h = self._handles.get()
         check(lib.farkv_ping(h.kv, h.number))
         return float(h.number[0]) / 1e9
+
+    def wait_followers(self, timeout: float = 5.0) -> None:
+        """Wait until the followers of a cluster's servers have all that this thread has written:
+        then it outlives any one server. Timeout: not within `timeout` seconds; Disconnected: a
+        server was lost, perhaps with writes since the previous call."""
+        check(lib.farkv_wait_followers(self._handles.get().kv, milliseconds(timeout)))
 
     def _filled(self, kind: str, call: Any) -> Dict[str, Any]:
         s = ffi.new("struct %s *" % kind)

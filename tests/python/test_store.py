@@ -248,6 +248,10 @@ def test_the_server_and_the_handle_tell_of_themselves(store):
     assert store.ping() > 0
     assert [(s["name"], s["partitions"], s["epoch"]) for s in store.servers()] == [("", 4096, 0)]
     assert [(s["follower"], s["moving"]) for s in store.servers()] == [("", 0)]
+    with pytest.raises(farkv.Error) as none_follows:
+        store.wait_followers(1)
+    assert none_follows.value.code == -1203  # FARKV_ENOTSUP
+    assert (store.stats()["followers"], store.stats()["follower_lag_ms"]) == (0, 0)
     assert store.stats()["sessions"] == 1 and store.stats()["region_bytes"] >= 128 << 20
     assert "round_trips" in store.counters() and farkv.__version__.count(".") == 2
 

@@ -112,6 +112,7 @@ remote || longest # in an emulated machine it takes too long
 # ---- a server that is stopped
 start_server stopped
 expect 0 kvcli put key value
+expect 1 kvcli wait && says 'the store is one server, which has no follower'
 expect 0 kvcli ping && shows 'answered in [0-9.]+ us'
 expect 0 kvcli --json ping && shows '^\{"rtt_ns":[0-9]+\}$'
 kill -STOP "$server"

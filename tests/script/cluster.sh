@@ -104,6 +104,8 @@ sum=$(sed -n 's/^\[FARKV\], ServerOperations([abc]), //p' "$dir/out" | awk '{ su
 shows '^\[FARKV\], ServerErrors\(c\), 0$'
 kvbench quick -p recordcount=2000 -p operationcount=5000 --threads=2 >"$dir/out" 2>"$dir/err" || fail "$(cat "$dir/err")"
 shows '^  server  *operations  *share  *errors$' && shows '^  b  *[0-9]{4}  *[0-9.]* %  *0$'
+expect 1 kvcli wait 10 && says '^kvcli: wait: .*the cluster has no followers: kvcli cluster init --replicas 1$'
+expect 64 kvcli wait soon && says "'soon' is not a number of milliseconds"
 expect 0 kvcli save "$dir/snap"
 
 # ---- one is killed: its keys fail by its name, the others go on; it comes back empty

@@ -270,6 +270,7 @@ static void a_store_moves_and_closes_once()
 	store last;
 	CHECK(last.fsck().bad_words == 0 && last.counters().size == sizeof(struct farkv_counters));
 	CHECK(last.server(0)->epoch == 0 && last.server(0)->handle == last.handle() && !last.server(1));
+	CHECK(thrown([&] { last.wait_followers(1); }) == FARKV_ENOTSUP);
 	// Those that were closed are gone, which the server learns from their messages.
 	std::uint64_t sessions = 0;
 	for (int i = 0; i < 10000 && (sessions = last.stats().sessions) > 2; i++) {

@@ -485,6 +485,8 @@ START_TEST(figures_are_sums_over_the_servers)
 	ck_assert_uint_eq(items, CLUSTER_KEYS);
 	ck_assert_uint_eq(all.max_key, 65535);
 	ck_assert_uint_eq(all.grace_ns, 100000000);
+	ck_assert_uint_eq(all.followers, 0);
+	ck_assert_int_eq(farkv_wait_followers(kv, 1), FARKV_ENOTSUP);
 	ck_assert_int_eq(farkv_server(kv, CLUSTER_SERVERS, &s), FARKV_ENOTFOUND);
 	ck_assert_int_eq(farkv_fsck(kv, &f), 0);
 	ck_assert_uint_eq(f.items, CLUSTER_KEYS);
