@@ -32,6 +32,8 @@ struct client {
 	int fd;
 	enum client_speaks speaks;
 	bool closing;                /**< close when the replies are out */
+	bool waiting;                /**< WAIT: its reply, and later requests, come when it ends */
+	uint64_t wait_ms;            /**< at most so long; 0: for ever */
 	bool authenticated;          /**< true without keys, too */
 	bool read_only;
 	char user[KEY_NAME_MAX + 1];

@@ -20,6 +20,8 @@
 #include "common/base/util.h"
 #include "mc.h"
 #include "resp.h"
+#include "resp_reply.h"
+#include "waits.h"
 
 /* Replies are sent when there are so many, even in the middle of a batch. */
 #define SEND_BYTES ((size_t)64 << 10)
@@ -29,15 +31,32 @@ struct conn {
 	struct conn_home *home;
 	struct conn *next, **from;
 	struct event readable, writable;
+	struct event closed, timeout; /* in WAIT: the client has gone; its time is over */
+	struct wait wait;
 	struct buf in;  /* of an incomplete request */
 	struct buf out; /* what the socket did not take */
 	size_t sent;    /* of `out` */
 };
 
+/* True if the followers have all. */
+static bool end_wait(struct conn *conn)
+{
+	struct client *c = &conn->c;
+
+	if (!c->waiting)
+		return false;
+	c->waiting = false;
+	atom_count(&c->gate->blocked, (uint64_t)-1);
+	event_del(&conn->closed);
+	event_del(&conn->timeout);
+	return waits_end(c->gate->waits, &conn->wait);
+}
+
 static void conn_close(struct conn *conn)
 {
 	struct client *c = &conn->c;
 
+	(void)end_wait(conn);
 	event_del(&conn->readable);
 	event_del(&conn->writable);
 	clients_leave(c);
@@ -159,7 +178,7 @@ static bool execute(struct conn *conn, char *data, size_t len, size_t *done_out)
 
 	if (c->speaks == SPEAKS_UNKNOWN)
 		c->speaks = guess(data[0]);
-	while (done < len && !c->closing) {
+	while (done < len && !c->closing && !c->waiting) {
 		size_t n = c->speaks == SPEAKS_RESP ? resp_step(c, data + done, len - done) :
 						      mc_step(c, data + done, len - done);
 
@@ -173,6 +192,19 @@ static bool execute(struct conn *conn, char *data, size_t len, size_t *done_out)
 		atom_store_relaxed(&c->active_ns, clock_now_ns());
 	*done_out = done;
 	return send_replies(conn);
+}
+
+static bool begin_wait(struct conn *conn)
+{
+	struct client *c = &conn->c;
+	struct timeval at = {.tv_sec = (time_t)UTIL_MIN(c->wait_ms / 1000, (uint64_t)INT32_MAX),
+			     .tv_usec = (suseconds_t)(c->wait_ms % 1000 * 1000)};
+
+	atom_count(&c->gate->blocked, 1);
+	waits_ask(c->gate->waits, &conn->wait, c->kv);
+	event_del(&conn->readable);
+	return event_add(&conn->closed, NULL) == 0 &&
+	       (!c->wait_ms || event_add(&conn->timeout, &at) == 0);
 }
 
 /* Where to read to; *room_out bytes. NULL: out of memory. */
@@ -211,7 +243,7 @@ static bool take(struct conn *conn, char *data, size_t len)
 		buf_free(&conn->in);
 	else
 		buf_drop(&conn->in, done);
-	return !conn->in.failed;
+	return !conn->in.failed && (!conn->c.waiting || begin_wait(conn));
 }
 
 static void on_readable(evutil_socket_t fd, short what, void *arg)
@@ -231,6 +263,41 @@ static void on_readable(evutil_socket_t fd, short what, void *arg)
 		GATE_COUNT(conn->c.counts, bytes_in, (size_t)n);
 	if (n <= 0 || !take(conn, to, (size_t)n))
 		conn_close(conn);
+}
+
+/* ---- WAIT ------------------------------------------------------------------------------ */
+
+/* Answer WAIT, then the requests that came after it. */
+static void go_on(struct conn *conn)
+{
+	reply_int(&conn->c, end_wait(conn));
+	if (event_add(&conn->readable, NULL) || !take(conn, conn->home->in, 0))
+		conn_close(conn);
+}
+
+static void on_timeout(evutil_socket_t fd, short what, void *arg)
+{
+	(void)fd;
+	(void)what;
+	go_on(arg);
+}
+
+static void on_closed(evutil_socket_t fd, short what, void *arg)
+{
+	(void)fd;
+	(void)what;
+	conn_close(arg);
+}
+
+void conn_wake(struct conn_home *h)
+{
+	struct conn *next;
+
+	for (struct conn *conn = h->first; conn; conn = next) {
+		next = conn->next;
+		if (conn->c.waiting && waits_done(h->gate->waits, &conn->wait))
+			go_on(conn);
+	}
 }
 
 /* ---- begin and end ------------------------------------------------------------------- */
@@ -301,6 +368,11 @@ bool conn_open(struct conn_home *h, int fd, enum client_speaks speaks)
 	h->first = conn;
 	event_assign(&conn->readable, h->base, fd, EV_READ | EV_PERSIST, on_readable, conn);
 	event_assign(&conn->writable, h->base, fd, EV_WRITE | EV_PERSIST, on_writable, conn);
+	event_assign(&conn->closed, h->base, fd, EV_CLOSED, on_closed, conn);
+	event_assign(&conn->timeout, h->base, -1, 0, on_timeout, conn);
+	conn->wait.wake = h->wake;
+	conn->wait.arg = h;
+	waits_enter(h->gate->waits, &conn->wait);
 	clients_enter(c);
 	if (event_add(&conn->readable, NULL) == 0)
 		return true;
@@ -321,7 +393,7 @@ void conn_close_idle(struct conn_home *h, uint64_t seconds)
 
 	for (struct conn *conn = h->first; conn; conn = next) {
 		next = conn->next;
-		if (now - conn->c.active_ns >= seconds * NS_PER_SEC) {
+		if (!conn->c.waiting && now - conn->c.active_ns >= seconds * NS_PER_SEC) {
 			log_debug("%s: closed after %llu idle seconds", conn->c.addr,
 				  (unsigned long long)seconds);
 			conn_close(conn);

@@ -7,6 +7,7 @@
 
 /** What the connections of a thread share. */
 struct conn_home {
+	void (*wake)(void *home); /* any thread: make the own one call conn_wake() */
 	struct gate *gate;
 	struct gate_counts *counts;
 	struct farkv *kv;
@@ -25,10 +26,13 @@ struct conn;
 /** Serve a socket; false if there is no memory for that, `fd` is then closed all the same. */
 bool conn_open(struct conn_home *h, int fd, enum client_speaks speaks);
 
+/** Answer those whose WAIT is done. */
+void conn_wake(struct conn_home *h);
+
 /** Close all of the thread's connections. */
 void conn_close_all(struct conn_home *h);
 
-/** Close those that have neither completed a request nor taken bytes since `seconds`. */
+/** Close those that are not in WAIT and have neither completed a request nor taken bytes since `seconds`. */
 void conn_close_idle(struct conn_home *h, uint64_t seconds);
 
 #endif

@@ -15,6 +15,7 @@
 struct event_base;
 struct keyfile;
 struct client;
+struct waits;
 
 /** Values of the options, under their names. */
 struct gate_config {
@@ -40,13 +41,14 @@ struct gate {
 	struct gate_config cfg;
 	struct keyfile *clients; /**< keys of the clients; NULL: they need none */
 	uint64_t start_ns;       /**< clock_now_ns() */
+	struct waits *waits;     /**< for WAIT; NULL: the store has no followers */
 	uint64_t max_value;      /**< the store's limits */
 	uint64_t max_key;
 	uint64_t max_clients;    /**< CONFIG SET changes these two: atomic.h, relaxed */
 	uint64_t idle_s;
 
 	/* Atomic. */
-	uint64_t connected, accepted, rejected, next_id;
+	uint64_t connected, accepted, rejected, next_id, blocked;
 	uint64_t n_workers;
 	struct gate_counts *counts; /**< of n_workers */
 

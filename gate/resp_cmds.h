@@ -2,7 +2,8 @@
 /**
  * resp_cmds.h - the handlers of Redis's commands, one for each row of resp_table.c.
  *
- * A handler has as many words as the row's arity says and writes exactly one reply.
+ * A handler has as many words as the row's arity says and writes exactly one reply, except that
+ * of WAIT: gate/conn.c writes it if the handler sets `waiting`.
  */
 #ifndef GATE_RESP_CMDS_H
 #define GATE_RESP_CMDS_H

@@ -111,8 +111,12 @@ void resp_wait(struct client *c, const struct args *a)
 
 	if (!reply_or_i64(c, a->v[1], &n) || !reply_or_i64(c, a->v[2], &ms))
 		return;
-	if (ms < 0)
+	if (ms < 0) {
 		reply_error(c, "ERR timeout is negative");
-	else
-		reply_int(c, 0); /* there are no replicas */
+	} else if (n <= 0 || !c->gate->waits) {
+		reply_int(c, 0);
+	} else {
+		c->waiting = true;
+		c->wait_ms = (uint64_t)ms;
+	}
 }

@@ -49,8 +49,9 @@ static void info_clients(struct info *i)
 
 	buf_printf(i->out,
 		   "connected_clients:%" PRIu64 "\r\nmaxclients:%" PRIu64
-		   "\r\nblocked_clients:0\r\n",
-		   atom_load_relaxed(&g->connected), atom_load_relaxed(&g->max_clients));
+		   "\r\nblocked_clients:%" PRIu64 "\r\n",
+		   atom_load_relaxed(&g->connected), atom_load_relaxed(&g->max_clients),
+		   atom_load_relaxed(&g->blocked));
 }
 
 /* Redis' name for what the store does when it is full; none of them is S3-FIFO. */
@@ -97,7 +98,16 @@ static void info_stats(struct info *i)
 
 static void info_replication(struct info *i)
 {
-	buf_text(i->out, "role:master\r\nconnected_slaves:0\r\n");
+	struct farkv_server s = {.size = sizeof(s)};
+	uint64_t servers = 0;
+
+	for (size_t k = 0; farkv_server(i->c->kv, k, &s) == 0; k++)
+		servers += s.partitions != 0;
+	buf_printf(i->out, "role:master\r\nconnected_slaves:%d\r\n",
+		   i->stats.followers >= servers && i->stats.followers);
+	if (i->c->gate->waits)
+		buf_printf(i->out, "farkv_follower_lag_ms:%" PRIu64 "\r\n",
+			   i->stats.follower_lag_ms);
 }
 
 static void info_cpu(struct info *i)

@@ -123,7 +123,7 @@ static const struct resp_command table[] = {
 	{"ttl", resp_ttl, 2, 0, KEY, "generic", "1.0.0", "Get the time to live, in seconds", "key"},
 	{"type", resp_type, 2, 0, KEY, "generic", "1.0.0", "Say whether the key exists", "key"},
 	{"unlink", resp_del, -2, W, KEYS, "generic", "4.0.0", "Delete keys", "key..."},
-	{"wait", resp_wait, 3, 0, NO_KEY, "generic", "3.0.0", "Count replicas: there are none",
+	{"wait", resp_wait, 3, 0, NO_KEY, "generic", "3.0.0", "Wait for a follower",
 	 "numreplicas timeout"},
 };
 

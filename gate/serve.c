@@ -21,6 +21,7 @@
 #include "common/base/log.h"
 #include "common/base/util.h"
 #include "listen.h"
+#include "waits.h"
 #include "worker.h"
 
 #define MIB (UINT64_C(1) << 20)
@@ -35,6 +36,7 @@ struct serving {
 	size_t n_workers;
 	size_t turn; /* of the threads, for the next connection */
 	struct event_base *base;
+	bool followed;       /* the store has followers: WAIT waits for them */
 	struct event *pause; /* until descriptors are free again */
 };
 
@@ -266,6 +268,8 @@ static int start_worker(struct serving *s)
 	}
 	if (!s->n_workers && (code = learn_limits(&s->gate, kv)) == EXIT_RUN)
 		err_set(FARKV_ESYS, "%s", farkv_errdetail());
+	if (!code && !s->n_workers)
+		s->followed = farkv_wait_followers(kv, 0) != FARKV_ENOTSUP;
 	if (!code && worker_start(&s->gate, kv, &s->gate.counts[s->n_workers],
 				  &s->workers[s->n_workers]))
 		code = EXIT_RUN;
@@ -291,6 +295,22 @@ static int start_workers(struct serving *s)
 	while (!code && s->n_workers < n)
 		code = start_worker(s);
 	return code;
+}
+
+static int start_waits(struct serving *s)
+{
+	struct farkv *kv;
+
+	if (!s->followed)
+		return 0;
+	if (open_handle(&s->gate.cfg, &kv)) {
+		err_set(FARKV_ESYS, "%s", farkv_errdetail());
+		return EXIT_RUN;
+	}
+	if (!waits_start(kv, &s->gate.waits))
+		return 0;
+	farkv_close(kv);
+	return EXIT_RUN;
 }
 
 static void on_signal(evutil_socket_t sig, short what, void *arg)
@@ -398,15 +418,19 @@ int serve(const struct gate_config *cfg)
 	if (!code)
 		code = start_workers(&s);
 	if (!code)
+		code = start_waits(&s);
+	if (!code)
 		code = run(&s);
 	if (code)
 		log_error("%s", err_detail());
 	for (size_t i = 0; i < s.n_listens; i++)
 		listen_close_at(&s.listens[i]);
+	waits_stop(s.gate.waits);
 	for (size_t i = 0; i < s.n_workers; i++)
 		worker_stop(s.workers[i]);
 	for (size_t i = 0; i < s.n_workers; i++)
 		worker_join(s.workers[i]);
+	waits_free(s.gate.waits);
 	keyfile_free(s.gate.clients);
 	pthread_mutex_destroy(&s.gate.lock);
 	free(s.workers);

@@ -3,8 +3,10 @@
 
 #include "worker.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -17,7 +19,7 @@
 
 /* A connection on its way to the thread: one write(2) of a pipe, which is not split. */
 struct given {
-	int fd;
+	int fd; /* -1: none, see conn_wake() */
 	int speaks;
 };
 
@@ -35,10 +37,20 @@ static void on_arrival(evutil_socket_t fd, short what, void *arg)
 	ssize_t n = read(fd, &g, sizeof(g));
 
 	(void)what;
-	if (n == (ssize_t)sizeof(g))
+	if (n == (ssize_t)sizeof(g) && g.fd < 0)
+		conn_wake(&w->home);
+	else if (n == (ssize_t)sizeof(g))
 		conn_open(&w->home, g.fd, (enum client_speaks)g.speaks);
 	else if (n == 0)
 		event_base_loopbreak(w->home.base);
+}
+
+static_assert(offsetof(struct worker, home) == 0, "the home's address is the worker's");
+
+/* If the pipe is full, on_tick() does it. */
+static void wake(void *home)
+{
+	(void)worker_give(home, -1, SPEAKS_UNKNOWN);
 }
 
 static void on_tick(evutil_socket_t fd, short what, void *arg)
@@ -48,6 +60,7 @@ static void on_tick(evutil_socket_t fd, short what, void *arg)
 
 	(void)fd;
 	(void)what;
+	conn_wake(&w->home);
 	if (seconds)
 		conn_close_idle(&w->home, seconds);
 }
@@ -107,6 +120,7 @@ int worker_start(struct gate *g, struct farkv *kv, struct gate_counts *counts, s
 	if (!w)
 		return err_set(FARKV_ENOMEM, "no memory for a thread");
 	w->pipe[0] = w->pipe[1] = -1;
+	w->home.wake = wake;
 	w->home.gate = g;
 	w->home.kv = kv;
 	w->home.counts = counts;

@@ -104,8 +104,20 @@ no:*) echo "not tested: Python" ;;
 	;;
 esac
 
-# ---- one is killed: its follower has its values, and another one follows then
-eval "kill -9 \$pid_b; wait \$pid_b 2>/dev/null"
+# ---- kvgate's WAIT; at the end it kills server b: its follower has its values, and is followed itself
+mkfifo "$dir/gate.ready"
+"$KVGATE" --resp 0 --threads 1 --ready-fd 3 3>"$dir/gate.ready" >"$dir/gate.out" 2>"$dir/gate.err" &
+gate=$!
+servers="$servers $gate"
+read -r ready <"$dir/gate.ready"
+[ "$ready" = READY ] || { fail "kvgate did not start: $(cat "$dir/gate.err")"; finish; }
+# shellcheck disable=SC2086 # words
+expect 0 timeout 120 python3 "$srcdir/tests/script/gate_wait.py" \
+	"$(sed -n 's/.*127.0.0.1:\([0-9]*\).*/\1/p' "$dir/gate.out")" "$pid_b" $copying && silent
+wait "$pid_b" 2>/dev/null
+kill "$gate"
+wait "$gate" || fail "kvgate: exit status $?"
+[ ! -s "$dir/gate.err" ] || fail "kvgate wrote: $(cat "$dir/gate.err")"
 tries=0
 until kvcli dump >"$dir/dumped" 2>"$dir/err" && kvcli cluster status 2>/dev/null | grep -q '^b  *0  away'; do
 	tries=$((tries + 1))
