@@ -146,11 +146,14 @@ static size_t client_message(int i, uint8_t *buf)
 		{.type = MSG_KILL, .req = 12, .epoch = {1u << 31}},
 		{.type = MSG_CLASS_REQ, .req = 13},
 		{.type = MSG_PAUSE_REQ, .req = 14},
+		{.type = MSG_MAP_ACK, .epoch = {1}},
+		{.type = MSG_PASS, .req = 15, .epoch = {MSG_PASS_FOLLOW}},
+		{.type = MSG_WAIT_REQ, .req = 16},
 	};
 
 	return encode(&all[i], &ref, buf);
 }
-#define CLIENT_MESSAGES 16
+#define CLIENT_MESSAGES 19
 
 START_TEST(damaged_message_ends_the_session_alone)
 {
