@@ -230,14 +230,20 @@ int relink_end(struct farkv *kv)
 	return err_set(FARKV_EDISCONNECTED, "%s", kv->reason);
 }
 
+/* An attempt that had begun earlier may have ended at a server that did not have the present map yet. */
 int relink(struct farkv *kv)
 {
-	int err = relink_begin(kv, kv->deadline_ns);
+	for (;;) {
+		int err = relink_begin(kv, kv->deadline_ns);
 
-	if (err)
-		return err;
-	dial_wait(kv->dial, kv->deadline_ns);
-	return relink_end(kv);
+		if (err)
+			return err;
+		dial_wait(kv->dial, kv->deadline_ns);
+		err = relink_end(kv);
+		if (err || kv->conn.map_epoch >= kv->map_epoch)
+			return err;
+		relink_down(kv);
+	}
 }
 
 /* ---- in the middle of a call ------------------------------------------------------------ */
