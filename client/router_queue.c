@@ -213,16 +213,23 @@ static bool any_done(const struct router *r)
 	return false;
 }
 
-/* All wait for their servers: sleep until one of them, in turn, has news, a millisecond at most. */
-static int doze(struct router *r, struct farkv_completion *completions, size_t max)
+/*
+ * All wait for their servers: sleep until one of them, in turn, has news, a millisecond at most. The
+ * completions are left to router_poll(), which looks at leases.
+ */
+static void doze(struct router *r)
 {
+	int n;
+
 	for (uint32_t i = 0; i < r->map.n_servers; i++) {
 		struct farkv *m = r->member[(r->next + i) % r->map.n_servers];
 
-		if (queue_in_flight(m) > 0)
-			return farkv_wait(m, completions, max, 1);
+		if (queue_in_flight(m) > 0) {
+			n = farkv_wait(m, NULL, 0, 1);
+			(void)n;
+			return;
+		}
 	}
-	return 0;
 }
 
 int router_wait(struct farkv *kv, struct farkv_completion *completions, size_t max,
@@ -240,9 +247,7 @@ int router_wait(struct farkv *kv, struct farkv_completion *completions, size_t m
 			atom_spin_hint();
 			continue;
 		}
-		n = doze(r, completions, max);
-		if (n)
-			return n;
+		doze(r);
 	}
 }
 
