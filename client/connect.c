@@ -191,8 +191,8 @@ static void packet_close_fds(struct packet *pk)
 
 static int receive_error(const struct handshake *h)
 {
-	/* What this client had a session with is a kvserver, which may answer next time. */
-	int err = h->p->replaces ? FARKV_EDISCONNECTED : FARKV_EPROTOCOL;
+	/* A client had a session with it, or it is a cluster's: a kvserver, which may answer next time. */
+	int err = h->p->replaces || h->p->map ? FARKV_EDISCONNECTED : FARKV_EPROTOCOL;
 
 	if (h->ch->errnum)
 		return err_set_errno(err, h->ch->errnum,

@@ -273,7 +273,8 @@ int handle_open_any(const struct uri *seeds, size_t n, const struct farkv_option
 			free(map);
 			return err;
 		}
-		if (!handle_is_away(err) || i + 1 == n)
+		/* A server that ends, or begins again, closes without an answer: FARKV_EPROTOCOL. */
+		if ((!handle_is_away(err) && err != FARKV_EPROTOCOL) || i + 1 == n)
 			break;
 	}
 	if (err)
