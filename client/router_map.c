@@ -18,6 +18,7 @@
 #include "open.h"
 #include "queue.h"
 #include "queue_state.h"
+#include "relink.h"
 
 /* Between two questions for a newer map, and the time for one server to answer. */
 #define ASK_PAUSE_NS (50 * NS_PER_MS)
@@ -380,8 +381,12 @@ static int wait_for(struct farkv *m, uint64_t until_ns)
 	int err;
 
 	do {
-		if (!is_connected(m))
-			return err_set(FARKV_EDISCONNECTED, "server %s: not connected", m->server_name);
+		if (!is_connected(m)) {
+			m->deadline_ns = until_ns;
+			err = relink(m);
+			if (err)
+				return err;
+		}
 		err = session_call(m->conn.session, &q, MSG_WAITED, &answer, until_ns);
 		if (err || answer.epoch.number)
 			return err;
