@@ -5,45 +5,21 @@
 # shellcheck disable=SC2015
 # shellcheck source=tests/script/lib.sh disable=SC2154
 . "$srcdir/tests/script/lib.sh"
-remote && skip "RDMA addresses are not known before the servers start"
-needs java
-[ -e /usr/share/java/zookeeper.jar ] || skip "needs zookeeper (Debian: zookeeper)"
+# shellcheck source=tests/script/zookeeper.sh
+. "$srcdir/tests/script/zookeeper.sh"
 
 expect 64 "$KVSERVER" -s "$dir/no" --cluster zk://h --node-name a
-grep -q 'built without ZooKeeper' "$dir/err" && skip "built without ZooKeeper"
 says 'the path names the cluster'
 expect 64 "$KVSERVER" -s "$dir/no" --cluster zk://h/p && says 'belong together'
 expect 64 "$KVSERVER" -s "$dir/no" --cluster zk://h/p --node-name a --cluster-map m && says 'leave out --cluster-map'
 expect 64 "$KVSERVER" -s "$dir/no" --cluster zk://h/p --node-name a --memory-file "$dir/m" && says 'begins empty'
 expect 64 "$KVSERVER" -s "$dir/no" --cluster zk://h/p --node-name 'a b' && says 'node-name: .a b. is not'
 
-# ---- ZooKeeper, at a port that was free just now
-needs python3
-free_port() {
-	python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])'
-}
-port=$(free_port)
-mkdir "$dir/data"
-cat >"$dir/zoo.cfg" <<-END
-	tickTime=500
-	dataDir=$dir/data
-	clientPort=$port
-	clientPortAddress=127.0.0.1
-	admin.enableServer=false
-END
-start_zookeeper() {
-	java -Xmx128m -cp /usr/share/java/zookeeper.jar \
-		org.apache.zookeeper.server.quorum.QuorumPeerMain "$dir/zoo.cfg" >"$dir/zk.log" 2>&1 &
-	zookeeper=$!
-	servers="$servers $zookeeper"
-}
 start_zookeeper
+port=$zookeeper_port
 url=zk://127.0.0.1:$port/farkv/test
 list=a=shm://$dir/a,b=shm://$dir/b,c=shm://$dir/c
-until kvcli cluster init --servers "$list" "$url" 2>"$dir/err"; do
-	kill -0 "$zookeeper" || { cat "$dir/zk.log"; fail "ZooKeeper ended"; finish; }
-	grep -q 'does not answer' "$dir/err" || { fail "$(cat "$dir/err")"; finish; }
-done
+init_cluster --servers "$list" "$url"
 expect 64 kvcli cluster init --servers "$list" "$url" && says 'is there already'
 
 # ---- plans of moves, in a cluster whose second server is not started
