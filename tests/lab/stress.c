@@ -321,6 +321,7 @@ static void reset_board(void)
 		recorder_init(&p->rec, notes + i * board->plan.room,
 			      board->plan.room);
 		memset(p->count, 0, sizeof(p->count));
+		memset(p->together, 0, sizeof(p->together));
 	}
 }
 

@@ -40,6 +40,7 @@ struct stress_plan {
 	bool bad_way;         /* to the server: any network fault is allowed */
 	bool dated;           /* some values expire; recorder_use_clock() was called */
 	unsigned op_timeout_ms;
+	unsigned pause_us;    /* of a client after each step; 0: none */
 	uint64_t room;        /* operations that a client notes in a round */
 };
 
@@ -52,6 +53,7 @@ enum stress_count {
 struct stress_place {
 	struct recorder rec;
 	uint64_t count[STRESS_COUNTS];
+	uint64_t together[STRESS_COUNTS]; /* of these, in batches and of requests */
 	uint32_t client;     /* number, of the process that is there now */
 	uint32_t ready;      /* it is connected */
 };
