@@ -28,7 +28,7 @@ passes() {
 more=
 [ "${FARKV_LAB-}" != large ] || more='test_gate test_cluster test_limits'
 : "${SUITE:=test_xport test_verbs test_loopback test_farkv test_expiry test_update test_hits \
-	test_batch test_evict test_borrow test_cluster_servers test_scan test_buffers \
+	test_batch test_evict test_borrow test_cluster_servers test_follow test_scan test_buffers \
 	test_buffers_extents test_raw test_structs test_outage test_restart test_hammer $more}"
 for program in $SUITE; do
 	testcase "$program: by RDMA"
