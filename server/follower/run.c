@@ -28,8 +28,9 @@
 #define OWN_TIMEOUT_MS 60000u
 /* Of a step at the source: its parent has another one follow instead, or tries again. */
 #define SOURCE_TIMEOUT_MS 10000u
-/* The rest after a pass. */
+/* The rest after a pass; where nothing has changed twice the previous one, up to REST_IDLE_NS. */
 #define REST_MIN_NS (5 * NS_PER_MS)
+#define REST_IDLE_NS (50 * NS_PER_MS)
 #define REST_MAX_NS (200 * NS_PER_MS)
 
 struct run {
@@ -124,18 +125,19 @@ static int pass(struct run *r)
 	return 0;
 }
 
-/* Rest as long as the pass took. False: the parent has ended. */
-static bool rest(uint64_t began_ns)
+/* Rest as long as the pass took, or longer if it copied nothing. False: the parent has ended. */
+static bool rest(uint64_t began_ns, bool idle, uint64_t *rest_ns)
 {
 	uint64_t ns = UTIL_MAX(UTIL_MIN(clock_now_ns() - began_ns, REST_MAX_NS), REST_MIN_NS);
 	struct pollfd p = {.fd = PARENT_FD};
 
-	return poll(&p, 1, (int)(ns / NS_PER_MS)) == 0;
+	*rest_ns = idle ? UTIL_MAX(ns, UTIL_MIN(2 * *rest_ns, REST_IDLE_NS)) : ns;
+	return poll(&p, 1, (int)(*rest_ns / NS_PER_MS)) == 0;
 }
 
 static int copy(struct run *r)
 {
-	uint64_t began;
+	uint64_t began, rest_ns = 0, keys;
 	int err = open_source(r);
 
 	if (err)
@@ -145,8 +147,9 @@ static int copy(struct run *r)
 		return failed(r, FARKV_ENOMEM, NULL);
 	do {
 		began = clock_now_ns();
+		keys = apply_keys(r->apply);
 		err = pass(r);
-	} while (!err && rest(began));
+	} while (!err && rest(began, apply_keys(r->apply) == keys, &rest_ns));
 	return err;
 }
 
