@@ -223,7 +223,6 @@ static int open_by_map(const struct uri *seed, const struct farkv_options *opts,
 	if (kv->router) {
 		kv->router->map = *map;
 		kv->router->leased = map->lease_ms != 0;
-		kv->router->waited_epoch = map->epoch;
 		kv->router->options = *opts;
 		kv->router->options.name = kv->name;
 		err = open_members(kv, until_ns, &newer);

@@ -37,7 +37,7 @@ struct router {
 	bool leased; /* the map changes: router_map.h */
 	uint64_t asked_ns; /* for a newer map, the last time */
 	uint32_t next; /* the member whose completions are taken first */
-	uint64_t waited_epoch; /* all was written to servers that had lost nothing up to this one */
+	uint64_t lost; /* servers that have lost keys since the last wait for followers; a bit for each */
 	struct clustermap map;
 	/* Partitions whose server has not announced the map by which it got them, and how many these are;
 	 * and the epoch that each server has to announce. */

@@ -100,6 +100,10 @@ static bool install(struct farkv *kv, const struct clustermap *map)
 	for (uint32_t i = r->map.n_servers; i < map->n_servers; i++)
 		if (!r->member[i] && add_member(kv, map, i))
 			return false;
+	/* It can have keys of this handle only if this handle knew it with partitions. */
+	for (uint32_t i = 0; i < r->map.n_servers; i++)
+		if (map->server[i].lost > r->map.server[i].lost && r->map.server[i].partitions)
+			r->lost |= UINT64_C(1) << i;
 	mark_fresh(r, map);
 	r->map = *map;
 	for (uint32_t i = 0; i < map->n_servers; i++) {
@@ -365,15 +369,6 @@ bool router_again(struct router_call *c, int *err)
 
 /* ---- followers ----------------------------------------------------------------------------- */
 
-/* The server that has lost its partitions since the last wait, or NULL. */
-static const struct clustermap_server *lost(const struct router *r)
-{
-	for (uint32_t i = 0; i < r->map.n_servers; i++)
-		if (r->map.server[i].lost > r->waited_epoch)
-			return &r->map.server[i];
-	return NULL;
-}
-
 /* Ask a server until its follower has all, or `until_ns`. */
 static int wait_for(struct farkv *m, uint64_t until_ns)
 {
@@ -414,7 +409,6 @@ static int wait_for_all(struct farkv *kv, uint64_t until_ns)
 int router_wait_followers(struct farkv *kv, uint32_t timeout_ms)
 {
 	uint64_t until = clock_now_ns() + timeout_ms * NS_PER_MS;
-	const struct clustermap_server *gone;
 	struct router *r = kv->router;
 	int err = router_begin(kv);
 
@@ -425,15 +419,14 @@ int router_wait_followers(struct farkv *kv, uint32_t timeout_ms)
 		return router_end(kv, err_set(FARKV_ENOTSUP, "farkv_wait_followers: the cluster has no "
 							     "followers: kvcli cluster init --replicas 1"));
 	/* Also those that are lost meanwhile: their writes were not waited for. */
-	err = lost(r) ? 0 : wait_for_all(kv, until);
+	err = r->lost ? 0 : wait_for_all(kv, until);
 	router_renew(kv, err);
 	(void)router_take_maps(kv);
-	gone = lost(r);
-	if (gone)
+	if (r->lost)
 		err = err_set(FARKV_EDISCONNECTED,
 			      "server %s is gone: what was written to it since the last "
-			      "farkv_wait_followers() may be lost", gone->name);
-	if (gone || !err)
-		r->waited_epoch = r->map.epoch;
+			      "farkv_wait_followers() may be lost",
+			      r->map.server[__builtin_ctzll(r->lost)].name);
+	r->lost = 0;
 	return router_end(kv, err);
 }
