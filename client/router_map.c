@@ -70,6 +70,8 @@ static void mark_fresh(struct router *r, const struct clustermap *map)
 			continue;
 		r->fresh[p] = true;
 		r->required[map->owner[p]] = map->epoch;
+		/* It is there: earlier attempts to connect say nothing. */
+		r->member[map->owner[p]]->next_attempt_ns = 0;
 	}
 }
 
@@ -408,7 +410,7 @@ static int wait_for_all(struct farkv *kv, uint64_t until_ns)
 
 int router_wait_followers(struct farkv *kv, uint32_t timeout_ms)
 {
-	uint64_t until = clock_now_ns() + timeout_ms * NS_PER_MS;
+	uint64_t until = clock_now_ns() + timeout_ms * NS_PER_MS, epoch;
 	struct router *r = kv->router;
 	int err = router_begin(kv);
 
@@ -418,10 +420,13 @@ int router_wait_followers(struct farkv *kv, uint32_t timeout_ms)
 	if (!r->leased || !r->map.replicas)
 		return router_end(kv, err_set(FARKV_ENOTSUP, "farkv_wait_followers: the cluster has no "
 							     "followers: kvcli cluster init --replicas 1"));
-	/* Also those that are lost meanwhile: their writes were not waited for. */
-	err = r->lost ? 0 : wait_for_all(kv, until);
-	router_renew(kv, err);
-	(void)router_take_maps(kv);
+	/* All servers by one map: keys may move from one that is to answer yet to one that has answered. */
+	do {
+		epoch = r->map.epoch;
+		err = r->lost ? 0 : wait_for_all(kv, until);
+		router_renew(kv, err);
+		(void)router_take_maps(kv);
+	} while (!err && r->map.epoch != epoch);
 	if (r->lost)
 		err = err_set(FARKV_EDISCONNECTED,
 			      "server %s is gone: what was written to it since the last "

@@ -40,8 +40,9 @@ struct job {
 	struct follower_report last; /* of this child; zeros at first */
 	bool whole;  /* a child has copied all of it; later ones keep that up */
 	uint64_t passed_ns; /* when the latest pass was reported; at first, when the job began */
-	uint64_t fence_epoch; /* MOVE: of the first map that was seen with all of it fenced; or 0 */
-	bool ready;  /* MOVE: all has been copied behind the fence, and the child is gone */
+	/* Of those of the partitions that are to move here: */
+	uint64_t fence_epoch; /* of the first map that was seen with all of them fenced; or 0 */
+	bool ready; /* what they had when the fence was complete is copied, and the child is gone */
 	unsigned failures; /* children in a row that have ended */
 	uint64_t retry_ns;
 };
@@ -168,12 +169,13 @@ static void job_start(struct job *j)
 		job_halt(j);
 }
 
-static struct job *job_find(const struct copies *w, enum follower_kind kind, uint8_t source)
+/* Of a source there is one child, for partitions that it follows and those that move: no two write a key. */
+static struct job *job_find(const struct copies *w, bool purges, uint8_t source)
 {
 	struct job *j;
 
 	TAILQ_FOREACH(j, &w->jobs, link)
-		if (j->kind == kind && j->source == source)
+		if ((j->kind == FOLLOWER_PURGE) == purges && j->source == source)
 			return j;
 	return NULL;
 }
@@ -214,7 +216,7 @@ bool copies_is_child(const struct control *c, const char *name)
 /* True: all keys but those of `keep` are gone. Otherwise a child deletes them. */
 static bool purged(struct copies *w, const struct set *keep)
 {
-	struct job *j = job_find(w, FOLLOWER_PURGE, 0);
+	struct job *j = job_find(w, true, 0);
 	bool same = j && memcmp(&j->set, keep, sizeof(*keep)) == 0;
 
 	if (same && j->last.passes && !j->runs) {
@@ -274,12 +276,35 @@ static bool came_straight(const struct job *j, const struct clustermap *map, con
 	return at > old->epoch;
 }
 
+/* True if the partitions that are got from the job's source have their keys here. */
 static bool has_keys(const struct job *j, const struct clustermap *map, const struct clustermap *old,
 		     uint32_t me)
 {
-	if (j->kind == FOLLOWER_MOVE)
-		return j->ready && map->server[j->source].lost <= old->epoch;
+	if (map->server[j->source].lost <= old->epoch)
+		return j->ready;
 	return j->kind == FOLLOWER_FOLLOW && j->whole && came_straight(j, map, old, me);
+}
+
+/* The job's partitions of `gains` are this server's own. */
+static void job_gives(struct job *j, const struct clustermap *map, const struct set *gains)
+{
+	struct copies *w = j->copies;
+	const struct clustermap *old = w->c->cfg.map;
+	bool keys = has_keys(j, map, old, w->c->cfg.server), left = false;
+
+	log_info("cluster: gets partitions of %s, %s", old->server[j->source].name,
+		 keys ? "with their keys" : "empty");
+	job_halt(j);
+	j->ready = false;
+	for (uint32_t p = 0; p < CLUSTERMAP_PARTITIONS; p++) {
+		w->have.has[p] |= keys && j->set.has[p] && gains->has[p];
+		j->set.has[p] &= !gains->has[p];
+		left |= j->set.has[p];
+	}
+	if (keys && left)
+		return;
+	w->dirty |= !keys || left;
+	job_drop(j);
 }
 
 bool copies_gain(struct control *c, const struct clustermap *map)
@@ -295,17 +320,9 @@ bool copies_gain(struct control *c, const struct clustermap *map)
 	for (uint32_t p = 0; p < CLUSTERMAP_PARTITIONS; p++)
 		gains.has[p] = map->owner[p] == c->cfg.server && old->owner[p] != c->cfg.server;
 	for (j = TAILQ_FIRST(&w->jobs); j; j = next) {
-		bool keys = has_keys(j, map, old, c->cfg.server);
-
 		next = TAILQ_NEXT(j, link);
-		if (j->kind == FOLLOWER_PURGE || !intersects(&j->set, &gains))
-			continue;
-		log_info("cluster: gets partitions of %s, %s", old->server[j->source].name,
-			 keys ? "with their keys" : "empty");
-		for (uint32_t p = 0; p < CLUSTERMAP_PARTITIONS; p++)
-			w->have.has[p] |= keys && j->set.has[p];
-		w->dirty = true;
-		job_drop(j);
+		if (j->kind != FOLLOWER_PURGE && intersects(&j->set, &gains))
+			job_gives(j, map, &gains);
 	}
 	for (uint32_t p = 0; p < CLUSTERMAP_PARTITIONS; p++) {
 		keep.has[p] = !gains.has[p] || w->have.has[p];
@@ -349,17 +366,23 @@ static bool follows(const struct clustermap *map, uint32_t me, uint32_t of, uint
 	return is_candidate(map, me, of, living);
 }
 
-/* The partitions that a job of that kind has to copy. True: there are any. */
-static bool wanted(const struct control *c, enum follower_kind kind, uint32_t source, uint64_t living,
-		   struct set *out)
+static bool moves_here(const struct control *c, uint32_t source, uint32_t partition)
 {
 	const struct clustermap *map = c->cfg.map;
-	bool follow = kind == FOLLOWER_FOLLOW && follows(map, c->cfg.server, source, living), any = false;
 
+	return map->owner[partition] == source && map->to[partition] == c->cfg.server;
+}
+
+/* The partitions of the source that are to be copied, and why. True: there are any. */
+static bool wanted(const struct control *c, uint32_t source, uint64_t living, struct set *out,
+		   enum follower_kind *kind_out)
+{
+	bool follow = follows(c->cfg.map, c->cfg.server, source, living), any = false;
+
+	*kind_out = follow ? FOLLOWER_FOLLOW : FOLLOWER_MOVE;
 	for (uint32_t p = 0; p < CLUSTERMAP_PARTITIONS; p++) {
-		bool moves = kind == FOLLOWER_MOVE && map->to[p] == c->cfg.server;
-
-		out->has[p] = source != c->cfg.server && map->owner[p] == source && (follow || moves);
+		out->has[p] = source != c->cfg.server &&
+			      (follow ? c->cfg.map->owner[p] == source : moves_here(c, source, p));
 		any |= out->has[p];
 	}
 	return any;
@@ -373,55 +396,53 @@ static bool is_part(const struct set *part, const struct set *of)
 	return true;
 }
 
-static void adjust(struct copies *w, enum follower_kind kind, uint32_t source, uint64_t living)
+static void adjust(struct copies *w, uint32_t source, uint64_t living)
 {
-	const struct clustermap *map = w->c->cfg.map;
-	struct job *j = job_find(w, kind, (uint8_t)source);
+	struct job *j = job_find(w, false, (uint8_t)source);
+	enum follower_kind kind;
 	struct set set;
-	bool any = wanted(w->c, kind, source, living, &set), whole = false;
+	bool any = wanted(w->c, source, living, &set, &kind), whole = false;
 
-	if (j && (!any || memcmp(&set, &j->set, sizeof(set)) != 0)) {
+	if (j && (!any || kind != j->kind || memcmp(&set, &j->set, sizeof(set)) != 0)) {
 		/* A follower of fewer partitions still has all of these. */
-		whole = kind == FOLLOWER_FOLLOW && j->whole && is_part(&set, &j->set);
+		whole = kind == j->kind && j->whole && is_part(&set, &j->set);
 		w->dirty = true;
 		job_drop(j);
 		j = NULL;
 	}
-	if (!any)
-		return;
-	if (!j) {
-		log_info("cluster: copies %s of %s", kind == FOLLOWER_MOVE ? "partitions" : "all partitions",
-			 map->server[source].name);
+	if (any && !j) {
+		log_info("cluster: copies %s of %s",
+			 kind == FOLLOWER_MOVE ? "partitions" : "all partitions",
+			 w->c->cfg.map->server[source].name);
 		j = job_add(w, kind, (uint8_t)source, &set);
 		if (j)
 			j->whole = whole;
 	}
-	if (j && (living >> source & 1) && clock_now_ns() > j->passed_ns + LATE_NS)
+	if (!j)
+		return;
+	if ((living >> source & 1) && clock_now_ns() > j->passed_ns + LATE_NS)
 		j->whole = false;
-	if (j && !j->ready)
+	if (!j->ready)
 		job_start(j);
 }
 
 /* ---- what they ask for --------------------------------------------------------------------- */
 
-static bool all_fenced(const struct clustermap *map, const struct set *set)
-{
-	for (uint32_t p = 0; p < CLUSTERMAP_PARTITIONS; p++)
-		if (set->has[p] && !map->fenced[p])
-			return false;
-	return true;
-}
-
-/* The next map for a move, or NULL. */
+/* The map that the job's moves ask for, or NULL. */
 static int next_of_move(struct job *j, struct clustermap **out)
 {
 	struct control *c = j->copies->c;
 	const struct clustermap *map = c->cfg.map;
+	bool any = false, fenced = true;
 
-	if (!all_fenced(map, &j->set)) {
+	for (uint32_t p = 0; p < CLUSTERMAP_PARTITIONS; p++) {
+		any |= moves_here(c, j->source, p);
+		fenced &= map->fenced[p] || !moves_here(c, j->source, p);
+	}
+	if (!any || !fenced) {
 		j->fence_epoch = 0;
 		j->ready = false;
-		return j->last.passes ? clustermap_fence(map, j->source, c->cfg.server, out) : 0;
+		return any && j->last.passes ? clustermap_fence(map, j->source, c->cfg.server, out) : 0;
 	}
 	if (!j->fence_epoch)
 		j->fence_epoch = map->epoch;
@@ -439,7 +460,7 @@ static int next_of_follower(const struct job *j, struct clustermap **out)
 	struct control *c = j->copies->c;
 	bool named = c->cfg.map->server[j->source].follower == c->cfg.server;
 
-	if (named == j->whole)
+	if (j->kind != FOLLOWER_FOLLOW || named == j->whole)
 		return 0;
 	return clustermap_follow(c->cfg.map, j->source,
 				 j->whole ? (uint8_t)c->cfg.server : CLUSTERMAP_NONE, out);
@@ -453,15 +474,14 @@ struct clustermap *copies_step(struct control *c, uint64_t living)
 	struct job *j;
 	int err = 0;
 
-	for (uint32_t i = 0; i < map->n_servers; i++) {
-		adjust(w, FOLLOWER_FOLLOW, i, living);
-		adjust(w, FOLLOWER_MOVE, i, living);
-	}
+	for (uint32_t i = 0; i < map->n_servers; i++)
+		adjust(w, i, living);
 	purge(w);
 	TAILQ_FOREACH(j, &w->jobs, link) {
-		if (j->kind == FOLLOWER_MOVE)
-			err = next_of_move(j, &next);
-		else if (j->kind == FOLLOWER_FOLLOW)
+		if (j->kind == FOLLOWER_PURGE)
+			continue;
+		err = next_of_move(j, &next);
+		if (!err && !next)
 			err = next_of_follower(j, &next);
 		if (err)
 			log_warn("cluster: %s", err_detail());
