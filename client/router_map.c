@@ -111,6 +111,8 @@ static bool install(struct farkv *kv, const struct clustermap *map)
 	for (uint32_t i = 0; i < map->n_servers; i++) {
 		r->member[i]->map_id = map->id;
 		r->member[i]->map_epoch = map->epoch;
+		/* A server that refused the previous map may take this one. */
+		r->member[i]->next_attempt_ns = 0;
 	}
 	count_fresh(r);
 	return true;
