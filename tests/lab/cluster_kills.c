@@ -47,6 +47,7 @@
 /* A key's numbers: the last one tried, put, and covered by a wait. Its writer's; main's while that pauses. */
 struct record {
 	uint64_t tried, put, waited;
+	uint64_t given_up; /* the last number that no wait covers, because one has failed since */
 	uint64_t put_ns[RING]; /* when number n was put: [n % RING] */
 };
 
@@ -180,13 +181,19 @@ static void write_one(struct farkv *kv, unsigned me, struct rng *r)
 /* What it covers was put before it began. */
 static void wait_followers(struct farkv *kv, struct writer *w)
 {
-	if (farkv_wait_followers(kv, OP_TIMEOUT_MS)) {
-		w->waits_failed++;
-		return;
+	bool well = farkv_wait_followers(kv, OP_TIMEOUT_MS) == 0;
+
+	w->waits += well;
+	w->waits_failed += !well;
+	for (unsigned i = 0; i < KEYS; i++) {
+		struct record *k = &w->key[i];
+
+		/* What was put before a wait that failed may be lost; the next one counts from then on. */
+		if (!well)
+			k->given_up = k->put;
+		else if (k->put > k->given_up)
+			k->waited = k->put;
 	}
-	w->waits++;
-	for (unsigned i = 0; i < KEYS; i++)
-		w->key[i].waited = w->key[i].put;
 }
 
 static void __attribute__((noreturn)) writer_main(unsigned me)
@@ -198,7 +205,7 @@ static void __attribute__((noreturn)) writer_main(unsigned me)
 	rng_seed(&r, options.seed, me);
 	while (!LOAD(board->stop)) {
 		if (LOAD(board->pause)) {
-			/* If this succeeds, nothing of the lost server may be missing. */
+			/* If this is the first one and succeeds, nothing of the lost server may be missing. */
 			wait_followers(kv, w);
 			STORE(w->paused, 1);
 			while (LOAD(board->pause))
