@@ -9,7 +9,7 @@
 PROGRAM=$top_builddir/tests/lab/cluster_kills
 [ -x "$PROGRAM" ] || skip "tests/lab/cluster_kills is not built; it needs libcheck"
 
-start_zookeeper
+start_zookeeper 500
 url=zk://127.0.0.1:$zookeeper_port/farkv/kills
 init_cluster --servers "a=shm://$dir/a,b=shm://$dir/b,c=shm://$dir/c" --replicas 1 "$url"
 expect 0 "$PROGRAM" --map "$url" --dir "$dir" --kills "${FARKV_KILLS:-5}" || tail -n 30 "$dir"/?.log

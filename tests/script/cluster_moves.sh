@@ -46,7 +46,8 @@ judged() {
 		fail "$(tail -n 40 "$dir/clients.out")"
 	fi
 }
-# stop SECONDS PID
+# stop SECONDS PID, called by eval
+# shellcheck disable=SC2317
 stop() {
 	kill -STOP "$2"
 	sleep "$1"

@@ -15,7 +15,7 @@ expect 64 "$KVSERVER" -s "$dir/no" --cluster zk://h/p --node-name a --cluster-ma
 expect 64 "$KVSERVER" -s "$dir/no" --cluster zk://h/p --node-name a --memory-file "$dir/m" && says 'begins empty'
 expect 64 "$KVSERVER" -s "$dir/no" --cluster zk://h/p --node-name 'a b' && says 'node-name: .a b. is not'
 
-start_zookeeper
+start_zookeeper 500
 port=$zookeeper_port
 url=zk://127.0.0.1:$port/farkv/test
 list=a=shm://$dir/a,b=shm://$dir/b,c=shm://$dir/c
@@ -151,7 +151,7 @@ settle new
 # ---- ... and started again
 kill "$zookeeper"
 wait "$zookeeper"
-start_zookeeper
+start_zookeeper 500
 settle new
 [ $found -eq 60 ] || fail "$found of 60 keys after ZooKeeper was started again"
 
