@@ -95,6 +95,13 @@ static bool refuse(struct session *s, const struct msg *m, const char *what)
 	return false;
 }
 
+/* What a client's control thread still sends after BYE: its process counts as having unmapped the region (I6). */
+static bool may_follow_bye(uint8_t type)
+{
+	return type == MSG_BARRIER_ACK || type == MSG_HITS || type == MSG_SWEEP_ACK ||
+	       type == MSG_SWEEP_CLAIM || type == MSG_LEASE_REQ || type == MSG_MAP_ACK;
+}
+
 /* False: the session is gone. */
 static bool dispatch(struct session *s, const struct msg *m)
 {
@@ -102,9 +109,7 @@ static bool dispatch(struct session *s, const struct msg *m)
 		return welcome_on_auth(s, m);
 	if (!s->welcomed)
 		return refuse(s, m, "came before HELLO");
-	/* After BYE its process counts as having unmapped the region (I6). */
-	if (s->left && m->type != MSG_BARRIER_ACK && m->type != MSG_HITS &&
-	    m->type != MSG_SWEEP_ACK && m->type != MSG_SWEEP_CLAIM)
+	if (s->left && !may_follow_bye(m->type))
 		return refuse(s, m, "came after BYE");
 	switch (m->type) {
 	case MSG_GRANT_REQ:
