@@ -70,8 +70,6 @@ static void mark_fresh(struct router *r, const struct clustermap *map)
 			continue;
 		r->fresh[p] = true;
 		r->required[map->owner[p]] = map->epoch;
-		/* It is there: earlier attempts to connect say nothing. */
-		r->member[map->owner[p]]->next_attempt_ns = 0;
 	}
 }
 
