@@ -201,7 +201,7 @@ static int open_members(struct farkv *kv, uint64_t until_ns, struct clustermap *
 
 		if (err)
 			return err;
-		connected += r->member[i]->conn.session != NULL;
+		connected += r->member[i] && r->member[i]->conn.session;
 	}
 	return connected ? 0 :
 			   err_set(FARKV_EUNREACHABLE, "no server of the cluster answers: %s",

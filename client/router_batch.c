@@ -228,7 +228,7 @@ static int enter(struct batch *b, uint64_t *servers_out)
 
 static int run(struct batch *b)
 {
-	uint64_t servers;
+	uint64_t servers = 0;
 	int err = router_begin(b->kv);
 
 	if (!err && ((err = reserve(b)) || (err = enter(b, &servers))))

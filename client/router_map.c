@@ -79,7 +79,8 @@ static int add_member(struct farkv *kv, const struct clustermap *map, uint32_t i
 	const struct router *r = kv->router;
 	int err = handle_open_member(kv, map, i, clock_now_ns() + ASK_NS, NULL), fd;
 
-	if (err)
+	/* If it refuses this client, calls for its keys tell so. */
+	if (!r->member[i])
 		return err;
 	err = buffers_register_all(&r->member[i]->buffers, &r->member[0]->buffers);
 	if (!err && r->member[0]->queue)
