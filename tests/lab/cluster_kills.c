@@ -60,6 +60,7 @@ struct writer {
 
 struct board {
 	uint32_t pause, stop;
+	pid_t victim; /* the writer whose wait succeeds next kills it; 0: nobody */
 	struct writer writer[WRITERS];
 };
 
@@ -196,6 +197,20 @@ static void wait_followers(struct farkv *kv, struct writer *w)
 	}
 }
 
+/* At the last moment: what this wait has covered must be there afterwards. */
+static void kill_victim(struct farkv *kv, struct writer *w)
+{
+	uint64_t before = w->waits;
+	pid_t pid;
+
+	wait_followers(kv, w);
+	if (w->waits == before)
+		return;
+	pid = __atomic_exchange_n(&board->victim, 0, __ATOMIC_SEQ_CST);
+	if (pid)
+		kill(pid, SIGKILL);
+}
+
 static void __attribute__((noreturn)) writer_main(unsigned me)
 {
 	struct writer *w = &board->writer[me];
@@ -213,6 +228,8 @@ static void __attribute__((noreturn)) writer_main(unsigned me)
 			STORE(w->paused, 0);
 		}
 		write_one(kv, me, &r);
+		if (LOAD(board->victim) && rng_below(&r, 10) == 0)
+			kill_victim(kv, w);
 		if (rng_below(&r, 500) == 0)
 			wait_followers(kv, w);
 		usleep(200);
@@ -349,7 +366,9 @@ static void stop_all(void)
 
 	STORE(board->stop, 1);
 	for (unsigned i = 0; i < WRITERS; i++)
-		if (waitpid(board->writer[i].pid, &status, 0) < 0 || status)
+		if (waitpid(board->writer[i].pid, &status, 0) < 0)
+			die("writer %u: %s", i, strerror(errno));
+		else if (status)
 			die("writer %u has ended with status %#x", i, (unsigned)status);
 	for (uint32_t i = 0; i < n_servers; i++) {
 		kill(server[i].pid, SIGTERM);
@@ -463,10 +482,13 @@ static struct outcome kill_one(struct farkv *kv, uint32_t i)
 	if (!before || any == KEYS)
 		die("server %s has no keys to lose", server[i].name);
 	nap(200 + (unsigned)rng_below(&rng, 500));
-	at = clock_now_ns();
-	kill(server[i].pid, SIGKILL);
-	STORE(board->pause, 1);
+	if (rng_below(&rng, 2))
+		STORE(board->victim, server[i].pid);
+	else
+		kill(server[i].pid, SIGKILL);
 	waitpid(server[i].pid, NULL, 0);
+	at = clock_now_ns();
+	STORE(board->pause, 1);
 	await_takeover(kv, before, i, any);
 	o.away_ms = (clock_now_ns() - at) / NS_PER_MS;
 	pause_writers();
