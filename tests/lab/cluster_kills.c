@@ -241,13 +241,15 @@ static void __attribute__((noreturn)) writer_main(unsigned me)
 static void start_writers(void)
 {
 	for (unsigned i = 0; i < WRITERS; i++) {
-		board->writer[i].pid = fork();
-		if (board->writer[i].pid < 0)
+		pid_t pid = fork();
+
+		if (pid < 0)
 			die("fork: %s", strerror(errno));
-		if (board->writer[i].pid == 0) {
+		if (pid == 0) {
 			prctl(PR_SET_PDEATHSIG, SIGKILL);
 			writer_main(i);
 		}
+		board->writer[i].pid = pid; /* shared: not by the child */
 	}
 }
 
