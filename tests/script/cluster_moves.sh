@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Clients of three servers while keys move and servers stop, with a real ZooKeeper: their histories are
 # linearizable (tests/lab/cluster_client.c). First partitions move, servers stop for moments and a client
-# for longer than a lease; then one server stops for longer than its session, and its follower takes over.
+# for longer than a lease; then one server stops for longer than its session, and its follower takes over;
+# then one is cut off from ZooKeeper alone.
 # shellcheck disable=SC2015
 # shellcheck source=tests/script/lib.sh disable=SC2154
 . "$srcdir/tests/script/lib.sh"
@@ -16,8 +17,11 @@ history=${TMPDIR:-/tmp}/cluster_moves-$$.history
 start_zookeeper 1000
 url=zk://127.0.0.1:$zookeeper_port/farkv/moves
 init_cluster --servers "a=shm://$dir/a,b=shm://$dir/b,c=shm://$dir/c" --replicas 1 "$url"
+# c reaches ZooKeeper by a way of its own, which can be cut.
+start_relay "$zookeeper_port"
 for name in a b c; do
-	start_server $name -m 64m --cluster "$url" --node-name $name
+	[ $name != c ] || url_of_c=zk://127.0.0.1:$relay_port/farkv/moves
+	start_server $name -m 64m --cluster "${url_of_c:-$url}" --node-name $name
 	eval "pid_$name=$server"
 done
 
@@ -86,4 +90,14 @@ sleep 1
 eval "stop 3 \$pid_b"
 sleep 2
 judged
+
+# ---- a server is cut off from ZooKeeper, and goes on: nobody may believe what it still has
+expect 0 kvcli -q cluster rebalance "$url"
+followed
+with_clients --round 3 --lost c --map "$url"
+sleep 1
+stop 3 "$relay"
+sleep 2
+judged
+grep -q 'beginning again, empty' "$dir/c.log" || fail "c was not cut off: $(tail -n 5 "$dir/c.log")"
 finish

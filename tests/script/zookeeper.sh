@@ -41,3 +41,31 @@ init_cluster() {
 		grep -q 'does not answer' "$dir/err" || { fail "$(cat "$dir/err")"; finish; }
 	done
 }
+
+# start_relay PORT: a way to that port of this machine, at $relay_port; SIGSTOP to $relay cuts it.
+start_relay() {
+	relay_port=$(free_port)
+	python3 - "$relay_port" "$1" <<-'END' &
+		import asyncio
+		import sys
+
+		async def pass_on(reader, writer):
+		    while data := await reader.read(65536):
+		        writer.write(data)
+		        await writer.drain()
+		    writer.close()
+
+		async def connected(reader, writer):
+		    to = await asyncio.open_connection("127.0.0.1", int(sys.argv[2]))
+		    await asyncio.gather(pass_on(reader, to[1]), pass_on(to[0], writer),
+		                         return_exceptions=True)
+
+		async def main():
+		    server = await asyncio.start_server(connected, "127.0.0.1", int(sys.argv[1]))
+		    await server.serve_forever()
+
+		asyncio.run(main())
+	END
+	relay=$!
+	servers="$servers $relay"
+}
