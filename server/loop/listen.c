@@ -263,16 +263,19 @@ void listen_hide(const struct listen_socket *l)
 
 void listen_close(struct listen_socket *l)
 {
+	int fd;
+
 	if (l->passed)
 		return;
 	listen_hide(l);
 	/*
 	 * A client in the accept queue may have sent descriptors, which must not be dropped
-	 * here (closer.h): the end of the process closes the socket.
+	 * here (closer.h): the end of the process closes the socket. The client learns of the end
+	 * now, because a server of a cluster may begin again in the same process.
 	 */
 	shutdown(l->fd, SHUT_RD);
-	while (accept4(l->fd, NULL, NULL, SOCK_CLOEXEC) >= 0)
-		;
+	while ((fd = accept4(l->fd, NULL, NULL, SOCK_CLOEXEC)) >= 0)
+		shutdown(fd, SHUT_RDWR);
 	close(l->fd);
 	lock_release(l->path, l->lock_fd);
 }
