@@ -33,6 +33,7 @@ struct batch {
 	size_t n;
 	uint8_t *part;   /* copies of the items, by server */
 	uint32_t *order; /* which item of the caller's each of `part` is */
+	uint32_t n_servers; /* as the items are divided: the map may get more meanwhile */
 	size_t first[CLUSTERMAP_SERVERS_MAX + 1]; /* of each server, in `part` */
 	uint8_t *keys;   /* copies */
 	uint8_t *bitmap; /* mexists: the caller's, or ours */
@@ -74,12 +75,12 @@ static uint32_t owner_of(const struct batch *b, size_t i)
 static void sort(struct batch *b)
 {
 	size_t at[CLUSTERMAP_SERVERS_MAX];
-	uint32_t n_servers = b->kv->router->map.n_servers;
 
+	b->n_servers = b->kv->router->map.n_servers;
 	memset(b->first, 0, sizeof(b->first));
 	for (size_t i = 0; i < b->n; i++)
 		b->first[owner_of(b, i) + 1]++;
-	for (uint32_t s = 0; s < n_servers; s++) {
+	for (uint32_t s = 0; s < b->n_servers; s++) {
 		b->first[s + 1] += b->first[s];
 		at[s] = b->first[s];
 	}
@@ -171,14 +172,25 @@ static void abort_all(struct batch *b)
 		b->ops->set_item(b, i, FARKV_EABORTED);
 }
 
-/* The batch of a server. What no lease covers does not count. */
-static int run_on(struct batch *b, uint32_t server)
+/* What no lease covers does not count. */
+static int judge(struct batch *b, uint32_t server)
 {
-	int err = b->ops->run(b, server), lapsed = router_counts(b->kv, b->kv->router->member[server]);
+	int lapsed = router_counts(b->kv, b->kv->router->member[server]);
 
 	for (size_t i = b->first[server]; lapsed && i < b->first[server + 1]; i++)
 		b->ops->set_item(b, b->order[i], lapsed);
-	return lapsed ? lapsed : err;
+	return lapsed;
+}
+
+/* The batches of all servers, then their leases: a wait for one may install a map, by which none runs. */
+static void run_all(struct batch *b, int (*step)(struct batch *b, uint32_t server))
+{
+	for (uint32_t s = 0; s < b->n_servers; s++) {
+		int err = count(b, s) > 0 ? step(b, s) : 0;
+
+		if (err)
+			note(b, s, count(b, s), err);
+	}
 }
 
 /* The servers of the items; *blocked_out: one of the items has to wait. */
@@ -242,9 +254,8 @@ static int run(struct batch *b)
 		memcpy(key_at(b, b->part, i), key_at(b, b->items, b->order[i]), b->ops->item_bytes);
 	if (b->ops->copies_keys)
 		copy_keys(b);
-	for (uint32_t s = 0; s < b->kv->router->map.n_servers; s++)
-		if (count(b, s) > 0 && (err = run_on(b, s)))
-			note(b, s, count(b, s), err);
+	run_all(b, b->ops->run);
+	run_all(b, judge);
 	router_leave_all(b->kv, servers);
 	router_renew(b->kv, b->err);
 	return router_end(b->kv, report(b));
