@@ -180,14 +180,13 @@ int handle_open_member(struct farkv *kv, const struct clustermap *map, uint32_t 
 	err = relink_up(m, until_ns, newer_out);
 	if (err == CONNECT_MAP)
 		return err;
-	if (err)
-		handle_name_server(m, err);
-	if (!handle_is_away(err))
-		return err;
+	if (!err)
+		return 0;
+	handle_name_server(m, err);
 	/* The caller knows nothing of a store yet that could be gone. */
 	m->notified = true;
 	snprintf(m->reason, sizeof(m->reason), "%s", err_detail());
-	return 0;
+	return handle_is_away(err) ? 0 : err;
 }
 
 static int open_members(struct farkv *kv, uint64_t until_ns, struct clustermap **newer_out)
