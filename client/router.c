@@ -5,10 +5,18 @@
 
 #include <stdlib.h>
 
+#include "common/base/clock.h"
 #include "common/base/err.h"
 #include "common/base/util.h"
 
 #include "queue.h"
+
+bool router_counts_now(const struct farkv *kv, const struct farkv *member)
+{
+	const struct session *s = member->conn.session;
+
+	return !kv->router->leased || (s && session_lease_ns(s) > clock_now_ns());
+}
 
 void router_settle(struct farkv *kv)
 {
@@ -17,11 +25,16 @@ void router_settle(struct farkv *kv)
 	for (uint32_t i = 0; i < r->map.n_servers; i++) {
 		struct farkv *m = r->member[i];
 
-		if (!m->queued || handle_is_busy(m))
+		if (handle_is_busy(m))
 			continue;
-		atom_store_relaxed(&m->busy, true);
-		queue_settle(m);
-		atom_store_relaxed(&m->busy, false);
+		if (m->queued) {
+			atom_store_relaxed(&m->busy, true);
+			queue_settle(m);
+			atom_store_relaxed(&m->busy, false);
+		}
+		/* Before the next map is taken: a lease by that one does not cover them. */
+		if (queue_in_flight(m) > 0 && !router_counts_now(kv, m))
+			r->uncovered[i] = queue_in_flight(m);
 		atom_store_publish(&m->routed, 0u);
 	}
 	kv->queued = false;

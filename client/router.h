@@ -44,6 +44,10 @@ struct router {
 	bool fresh[CLUSTERMAP_PARTITIONS];
 	uint32_t n_fresh;
 	uint64_t required[CLUSTERMAP_SERVERS_MAX];
+	/* Of each server: so many of its completions, the next ones, do not count: no lease covered their
+	 * requests when those were complete. */
+	size_t uncovered[CLUSTERMAP_SERVERS_MAX];
+	int away; /* what a request ended with whose server is away: look for a newer map; or 0 */
 };
 
 /** The handle of the key's server; any member for a key that none can have. */
@@ -60,6 +64,9 @@ static inline bool router_skips(const struct router *r, uint32_t server)
 
 /** The member with that number (struct opened), or NULL. */
 struct farkv *router_numbered(const struct farkv *kv, uint64_t number);
+
+/** True if what was done at the member until now counts: its lease covers this moment (router_map.h). */
+bool router_counts_now(const struct farkv *kv, const struct farkv *member);
 
 /** Complete the requests in flight; their completions stay. */
 void router_settle(struct farkv *kv);

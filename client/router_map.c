@@ -153,9 +153,13 @@ bool router_take_maps(struct farkv *kv)
 	struct router *r = kv->router;
 	bool newer = false;
 
-	for (uint32_t i = 0; i < r->map.n_servers; i++)
-		if (map_waits(r->member[i]))
-			newer |= take_map(kv, r->member[i]);
+	for (uint32_t i = 0; i < r->map.n_servers; i++) {
+		struct farkv *m = r->member[i];
+
+		/* What runs there counts by the lease before its map came: that one waits until then. */
+		if (map_waits(m) && !atom_load_relaxed(&m->routed))
+			newer |= take_map(kv, m);
+	}
 	return newer;
 }
 
@@ -270,12 +274,20 @@ int router_enter(struct router_call *c)
 bool router_enter_all(struct farkv *kv, uint64_t servers)
 {
 	struct router *r = kv->router;
+	uint64_t begun = 0;
 
-	for (uint32_t i = 0; r->leased && i < r->map.n_servers; i++)
-		if ((servers >> i & 1) && !route(r->member[i])) {
-			router_leave_all(kv, servers);
+	for (uint32_t i = 0; r->leased && i < r->map.n_servers; i++) {
+		struct farkv *m = r->member[i];
+		bool runs = atom_load_relaxed(&m->routed); /* requests in flight: not to be left here */
+
+		if (!(servers >> i & 1))
+			continue;
+		if (runs ? map_waits(m) : !route(m)) {
+			router_leave_all(kv, begun);
 			return false;
 		}
+		begun |= (uint64_t)!runs << i;
+	}
 	return true;
 }
 
@@ -309,11 +321,6 @@ void router_leave_all(struct farkv *kv, uint64_t servers)
 static bool covers(const struct farkv *m, uint64_t at_ns)
 {
 	return m->conn.session && session_lease_ns(m->conn.session) > at_ns;
-}
-
-bool router_counts_now(const struct farkv *kv, const struct farkv *member)
-{
-	return !kv->router->leased || covers(member, clock_now_ns());
 }
 
 /* Wait until a lease covers `at_ns`. False: none will, or the map is another one. */

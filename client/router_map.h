@@ -82,9 +82,6 @@ bool router_wait_for_map(struct farkv *kv, uint64_t until_ns);
  */
 int router_counts(struct farkv *kv, const struct farkv *member);
 
-/** The same for completions that were taken just now, without waiting. */
-bool router_counts_now(const struct farkv *kv, const struct farkv *member);
-
 /** A member has failed with `err`: look for a newer map, unless that was done just now. */
 void router_renew(struct farkv *kv, int err);
 

@@ -124,12 +124,12 @@ int router_submit(struct farkv *kv, const struct farkv_request *reqs, size_t n)
 		accepted = acceptable(kv, reqs, n);
 	if (accepted <= 0)
 		return accepted;
+	if (!router_scratch(&r->items, (size_t)accepted * sizeof(*reqs)))
+		return err_set(FARKV_ENOMEM, "no memory for requests");
 	if (r->leased)
 		accepted = route_some(kv, reqs, (size_t)accepted);
 	if (accepted <= 0)
 		return accepted;
-	if (!router_scratch(&r->items, (size_t)accepted * sizeof(*reqs)))
-		return err_set(FARKV_ENOMEM, "no memory for requests");
 	kv->queued = true;
 	for (uint32_t i = 0; i < r->map.n_servers; i++)
 		(void)submit_to(r, i, reqs, (size_t)accepted); /* there is room for all */
@@ -154,12 +154,31 @@ static void spoil(struct farkv_completion *c, size_t n, const struct farkv *m)
 	}
 }
 
-/* One of the completions tells that a server is away. */
+/* How many of these completions of a server, the first ones, no lease covers. */
+static size_t count_uncovered(struct farkv *kv, const struct farkv *m, size_t n)
+{
+	size_t *uncovered = &kv->router->uncovered[m->server];
+	size_t some = UTIL_MIN(*uncovered, n);
+
+	*uncovered -= some;
+	return router_counts_now(kv, m) ? some : n;
+}
+
+/*
+ * Look for a newer map if a completion told that a server is away. Not while requests are in flight, which
+ * would go on by a map that they did not begin by; farkv_submit() takes what other servers send.
+ */
 static void renew(struct farkv *kv, const struct farkv_completion *c, size_t n)
 {
-	for (size_t i = 0; i < n && kv->router->leased; i++)
+	struct router *r = kv->router;
+
+	for (size_t i = 0; i < n; i++)
 		if (handle_is_away(c[i].result))
-			router_renew(kv, c[i].result);
+			r->away = c[i].result;
+	if (!r->away || router_in_flight(kv) > 0)
+		return;
+	router_renew(kv, r->away);
+	r->away = 0;
 }
 
 int router_poll(struct farkv *kv, struct farkv_completion *completions, size_t max)
@@ -174,8 +193,8 @@ int router_poll(struct farkv *kv, struct farkv_completion *completions, size_t m
 		struct farkv *m = r->member[(r->next + i) % n_servers];
 		int taken = farkv_poll(m, completions ? completions + n : NULL, max - n);
 
-		if (completions && taken > 0 && !router_counts_now(kv, m))
-			spoil(completions + n, (size_t)taken, m);
+		if (completions && taken > 0)
+			spoil(completions + n, count_uncovered(kv, m, (size_t)taken), m);
 		if (queue_in_flight(m) == 0)
 			router_leave_all(kv, UINT64_C(1) << m->server);
 		if (taken < 0 && n == 0)
