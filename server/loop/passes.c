@@ -39,16 +39,25 @@ static void answer_all(struct waiters *list, uint64_t result)
 		(void)session_reply(s, &r, req, NULL);
 }
 
+static void forget(struct passes *p, const struct session *s)
+{
+	waiters_drop(&p->running, s);
+	waiters_drop(&p->next, s);
+	waiters_drop(&p->applied, s);
+}
+
 bool passes_on_wait(struct session *s, const struct msg *m)
 {
 	struct msg r = {.type = MSG_WAITED};
 	struct passes *p = s->control->passes;
 
+	/* Its client has given up the question before. */
+	forget(p, s);
 	if (!p->follower)
 		return session_reply(s, &r, m->req, NULL);
 	if (waiters_add(&p->next, s, m->req))
 		return true;
-	session_refuse(s, MSG_REASON_PROTOCOL, "too many WAIT_REQ were asked at once");
+	session_refuse(s, MSG_REASON_INTERNAL, "the server is out of memory");
 	return false;
 }
 
@@ -80,9 +89,7 @@ static void follow(struct session *s)
 	struct passes *p = s->control->passes;
 
 	/* It waits for nobody: no answer ends it here. */
-	waiters_drop(&p->running, s);
-	waiters_drop(&p->next, s);
-	waiters_drop(&p->applied, s);
+	forget(p, s);
 	if (p->follower == s) {
 		p->applied_ns = p->began_ns;
 	} else {
@@ -173,9 +180,7 @@ static void session_ended(struct session *s)
 {
 	struct passes *p = s->control->passes;
 
-	waiters_drop(&p->applied, s);
-	waiters_drop(&p->running, s);
-	waiters_drop(&p->next, s);
+	forget(p, s);
 	waiters_drop(&p->vain, s);
 	if (p->follower == s)
 		follower_gone(s->control);

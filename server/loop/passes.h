@@ -28,7 +28,7 @@ bool passes_on_pass(struct session *s, const struct msg *m);
 /**
  * Handle WAIT_REQ; false: the session is gone. WAITED 1 comes when a pass that begins from now on has
  * been applied by the follower, and a view of the map that is later still names it: passes_confirm();
- * 0 if there is none, or it ends before.
+ * 0 if there is none, or it ends before. A session waits for its latest question alone.
  */
 bool passes_on_wait(struct session *s, const struct msg *m);
 

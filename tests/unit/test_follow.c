@@ -550,7 +550,8 @@ START_TEST(wait__answered_when_a_later_pass_is_applied)
 	(void)pass(f, MSG_PASS_MOVE);
 	ck_assert_int_eq(wait_begin(w), 0);
 	(void)pass(f, MSG_PASS_FOLLOW);
-	ck_assert_int_eq(wait_begin(w), -1);
+	for (unsigned i = 0; i < 100; i++) /* the last one is answered, the others are given up */
+		ck_assert_int_eq(wait_begin(w), -1);
 	(void)pass(f, MSG_PASS_FOLLOW); /* begins the pass that counts */
 	(void)pass(f, MSG_PASS_MORE);
 	(void)pass(f2, MSG_PASS_MOVE);
