@@ -397,8 +397,7 @@ static int wait_for(struct farkv *m, uint64_t until_ns)
 			return err;
 		clock_sleep_ns(UTIL_MIN(ASK_PAUSE_NS, until_ns - UTIL_MIN(until_ns, clock_now_ns())));
 	} while (clock_now_ns() < until_ns);
-	return err_set(FARKV_ETIMEDOUT, "server %s has no follower with a whole copy; see kvcli cluster status",
-		       m->server_name);
+	return err_set(FARKV_ETIMEDOUT, "it has no follower that goes on with its copy; see kvcli cluster status");
 }
 
 static int wait_for_all(struct farkv *kv, uint64_t until_ns)
