@@ -24,7 +24,7 @@ struct follow {
 	struct farkv *kv;
 	struct index_changes *changes;
 	uint32_t session; /* a word of another session's time may have come again */
-	uint8_t kind; /* enum msg_pass of a new pass */
+	uint32_t kind; /* number of a new pass's PASS */
 	bool again;   /* the pass compares for the second time */
 	bool over;
 	struct follow_change change[SUBTABLE_SLOTS];
@@ -52,7 +52,7 @@ int follow_open(const struct follow_options *o, struct follow **out)
 		return err;
 	}
 	f->session = f->kv->conn.id;
-	f->kind = o->follows ? MSG_PASS_FOLLOW : MSG_PASS_MOVE;
+	f->kind = (o->follows ? MSG_PASS_FOLLOW : MSG_PASS_MOVE) | (uint32_t)o->own_server << MSG_PASS_SERVER_SHIFT;
 	f->over = true;
 	/* These gets are not a client's. */
 	index_mark_nothing(f->kv->conn.index);
@@ -104,7 +104,7 @@ static uint64_t figure(const struct msg *m, uint16_t id)
 }
 
 /* One PASS and its answer. */
-static int ask(struct follow *f, uint8_t kind, struct msg *answer_out)
+static int ask(struct follow *f, uint32_t kind, struct msg *answer_out)
 {
 	struct msg m = {.type = MSG_PASS};
 	struct farkv *kv = f->kv;

@@ -28,6 +28,7 @@ struct follow_options {
 	uint64_t map_id; /* of the cluster's map that the server has */
 	uint8_t server;  /* its number there */
 	uint8_t follows; /* 1: the server's farkv_wait_followers() waits for these passes; 0: a move's */
+	uint8_t own_server; /* number of the server that copies */
 	uint32_t timeout_ms; /* of each step */
 };
 

@@ -107,6 +107,9 @@ enum msg_pass {
 	MSG_PASS_FOLLOW = 1, /* of a follower: it has applied all of the pass before */
 	MSG_PASS_MORE = 2,   /* no new pass: the rest of the last PASSED */
 };
+/** Above the kind: the number of the copying server in the map. */
+#define MSG_PASS_SERVER_SHIFT 8u
+#define MSG_PASS_KIND_MASK 0xFFu
 
 /** Figures of PASSED. */
 enum msg_passed {

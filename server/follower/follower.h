@@ -38,7 +38,7 @@ struct follower_order {
 	char keys[1024], key[256]; /* the server's key file and the key's name; may be empty */
 	uint64_t map_id;   /* of the map by which the source is asked */
 	uint64_t seed;     /* of the map: a key's partition */
-	uint8_t source_server; /* index of the source in the map */
+	uint8_t source_server, own_server; /* indexes in the map */
 	uint8_t partition[CLUSTERMAP_PARTITIONS / 8]; /* bitmap: those to copy; of PURGE: to keep */
 };
 

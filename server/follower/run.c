@@ -99,6 +99,7 @@ static int open_source(struct run *r)
 				      .map_id = o->map_id,
 				      .server = o->source_server,
 				      .follows = o->kind == FOLLOWER_FOLLOW,
+				      .own_server = o->own_server,
 				      .timeout_ms = SOURCE_TIMEOUT_MS};
 	int err = follow_open(&opts, &r->source);
 

@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <farkv.h>
+
 #include "common/base/err.h"
 #include "common/base/log.h"
 #include "common/base/util.h"
@@ -20,6 +22,7 @@
 
 /* Between the end of a child and the next one of its kind. */
 #define RETRY_NS (300 * NS_PER_MS)
+#define RETRY_DOUBLINGS 6u /* after failures in a row */
 #define TELL_NS (10 * NS_PER_SEC) /* between two log lines about it */
 /* A copy that was not brought up to date for so long, while its source lives, is not one to take over. */
 #define LATE_NS (60 * NS_PER_SEC)
@@ -94,7 +97,7 @@ static void child_ended(struct job *j)
 	const struct clustermap *map = j->copies->c->cfg.map;
 	uint64_t now = clock_now_ns();
 
-	j->retry_ns = now + RETRY_NS;
+	j->retry_ns = now + (RETRY_NS << UTIL_MIN(j->failures, RETRY_DOUBLINGS));
 	/* Once is usual: the source has another map. */
 	if (++j->failures < 2 || now < j->copies->told_ns + TELL_NS)
 		return;
@@ -123,6 +126,9 @@ static void on_report(evutil_socket_t fd, short what, void *arg)
 			j->whole = true;
 			j->passed_ns = clock_now_ns();
 		}
+		/* Not what the source is to blame for: this store is full, say, and lacks what was written. */
+		if (r.err == FARKV_ENOSPC || r.err == FARKV_ENOMEM || r.err == FARKV_EINDEXFULL)
+			j->whole = false;
 		j->failures = r.err ? j->failures : 0;
 		if (first || (j->fence_epoch && r.fenced >= j->fence_epoch))
 			core_look_at_map(j->copies->c);
@@ -155,6 +161,7 @@ static void job_start(struct job *j)
 	o.map_id = map->id;
 	if (j->kind != FOLLOWER_PURGE) {
 		o.source_server = j->source;
+		o.own_server = (uint8_t)c->cfg.server;
 		snprintf(o.source, sizeof(o.source), "%s", map->server[j->source].address);
 	}
 	for (uint32_t p = 0; p < CLUSTERMAP_PARTITIONS; p++)
@@ -259,21 +266,17 @@ static bool intersects(const struct set *a, const struct set *b)
 }
 
 /*
- * A server's partitions came here by the map by which it lost them, not through a third server in maps
- * between that were not seen: nobody has lost anything later, and all of them are here.
+ * All partitions of the server are here since it lost them. They have not been elsewhere in maps between
+ * that were not seen: whoever has a partition keeps it for a session's time at least, and so long
+ * without a view this server has lost its own.
  */
 static bool came_straight(const struct job *j, const struct clustermap *map, const struct clustermap *old,
 			  uint32_t me)
 {
-	uint64_t at = map->server[j->source].lost;
-
-	for (uint32_t i = 0; i < map->n_servers; i++)
-		if (map->server[i].lost > at)
-			return false;
 	for (uint32_t p = 0; p < CLUSTERMAP_PARTITIONS; p++)
 		if (j->set.has[p] && map->owner[p] != me)
 			return false;
-	return at > old->epoch;
+	return map->server[j->source].lost > old->epoch;
 }
 
 /* True if the partitions that are got from the job's source have their keys here. */

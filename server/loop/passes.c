@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "common/base/clock.h"
+#include "common/base/log.h"
 #include "common/proto/clustermap.h"
 
 #include "core.h"
@@ -18,6 +19,7 @@
 
 struct passes {
 	struct session *follower; /* NULL: none */
+	uint64_t server;     /* whose it is: a number in the map */
 	uint64_t began_ns;   /* its pass that runs, ... */
 	uint64_t applied_ns; /* ... and the latest that is applied; 0: none */
 	uint64_t asked_ns;   /* when the latest of `applied` came there */
@@ -75,16 +77,16 @@ static void follower_gone(struct control *c)
 		core_tick_soon(c);
 }
 
-/* A takeover would give the follower all that it has: the map says that its copy is whole. */
+/* A takeover would give this follower all that the server has: the map says that its copy is whole. */
 static bool is_whole(const struct control *c)
 {
 	const struct clustermap *map = c->cfg.map;
 
-	return map && map->server[c->cfg.server].follower != CLUSTERMAP_NONE;
+	return map && map->server[c->cfg.server].follower == c->passes->server;
 }
 
 /* The follower has applied its pass, and begins the next. */
-static void follow(struct session *s)
+static void follow(struct session *s, uint64_t server)
 {
 	struct passes *p = s->control->passes;
 
@@ -95,6 +97,7 @@ static void follow(struct session *s)
 	} else {
 		follower_gone(s->control);
 		p->follower = s;
+		p->server = server;
 	}
 	p->began_ns = clock_now_ns();
 	if (p->applied_ns && !TAILQ_EMPTY(&p->running)) {
@@ -157,11 +160,12 @@ bool passes_on_pass(struct session *s, const struct msg *m)
 		return false;
 	}
 	if (s->control->cfg.map && s->map_epoch < s->control->cfg.grown_epoch) {
-		session_refuse(s, MSG_REASON_CLUSTER, "the server has more partitions by a newer map");
+		log_debug("session %u copies too little by the map that it knows", s->id);
+		session_end(s);
 		return false;
 	}
-	if (m->epoch.number == MSG_PASS_FOLLOW)
-		follow(s);
+	if ((m->epoch.number & MSG_PASS_KIND_MASK) == MSG_PASS_FOLLOW)
+		follow(s, m->epoch.number >> MSG_PASS_SERVER_SHIFT);
 	if (fenced)
 		msg_add_stat(&r, MSG_PASSED_FENCED, fenced);
 	add_resets(s, &r);
