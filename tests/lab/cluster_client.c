@@ -74,8 +74,8 @@ static void prepare(void)
 					   .pause_us = PAUSE_US,
 					   .room = ROOM};
 	board->round = (uint32_t)options.round;
-	if (strlen(options.address) >= sizeof(board->address))
-		die("the address is too long");
+	if (!options.address || strlen(options.address) >= sizeof(board->address))
+		die("there is no address, or it is too long");
 	strcpy(board->address, options.address);
 	for (unsigned i = 0; i < options.clients; i++) {
 		recorder_init(&board->place[i].rec, notes + i * ROOM, ROOM);

@@ -329,9 +329,8 @@ static void rebalance(void)
 static void await_followers(struct farkv *kv)
 {
 	uint64_t end = clock_now_ns() + LIMIT_NS;
-	int err;
 
-	while ((err = farkv_wait_followers(kv, 1000)))
+	while (farkv_wait_followers(kv, 1000))
 		if (clock_now_ns() > end)
 			die("no followers: %s", farkv_errdetail());
 }
