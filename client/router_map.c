@@ -3,7 +3,6 @@
 
 #include "router_map.h"
 
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -48,27 +47,27 @@ static bool is_connected(const struct farkv *m)
 }
 
 /*
- * Partitions of servers that have announced what they got are fresh no longer; nor are those of a server
+ * Partitions of servers that have announced what they got are no longer unannounced; nor are those of a server
  * that is not connected, since it connects by the newest map only.
  */
-static void count_fresh(struct router *r)
+static void count_unannounced(struct router *r)
 {
-	r->n_fresh = 0;
+	r->n_unannounced = 0;
 	for (uint32_t p = 0; p < CLUSTERMAP_PARTITIONS; p++) {
 		uint32_t owner = r->map.owner[p];
 		const struct farkv *m = r->member[owner];
 
-		r->fresh[p] &= m->announced < r->required[owner] && is_connected(m);
-		r->n_fresh += r->fresh[p];
+		r->unannounced[p] &= m->announced < r->required[owner] && is_connected(m);
+		r->n_unannounced += r->unannounced[p];
 	}
 }
 
-static void mark_fresh(struct router *r, const struct clustermap *map)
+static void mark_unannounced(struct router *r, const struct clustermap *map)
 {
 	for (uint32_t p = 0; p < CLUSTERMAP_PARTITIONS; p++) {
 		if (map->owner[p] == r->map.owner[p])
 			continue;
-		r->fresh[p] = true;
+		r->unannounced[p] = true;
 		r->required[map->owner[p]] = map->epoch;
 	}
 }
@@ -101,11 +100,12 @@ static bool install(struct farkv *kv, const struct clustermap *map)
 	for (uint32_t i = r->map.n_servers; i < map->n_servers; i++)
 		if (!r->member[i] && add_member(kv, map, i))
 			return false;
-	/* It can have keys of this handle only if this handle knew it with partitions. */
+	/* It can have had keys of this handle only if it had begun, and this handle knew it with partitions. */
 	for (uint32_t i = 0; i < r->map.n_servers; i++)
-		if (map->server[i].lost > r->map.server[i].lost && r->map.server[i].partitions)
+		if (map->server[i].emptied > r->map.server[i].emptied && r->map.server[i].emptied &&
+		    r->map.server[i].partitions)
 			r->lost |= UINT64_C(1) << i;
-	mark_fresh(r, map);
+	mark_unannounced(r, map);
 	r->map = *map;
 	for (uint32_t i = 0; i < map->n_servers; i++) {
 		r->member[i]->map_id = map->id;
@@ -113,7 +113,7 @@ static bool install(struct farkv *kv, const struct clustermap *map)
 		/* A server that refused the previous map may take this one. */
 		r->member[i]->next_attempt_ns = 0;
 	}
-	count_fresh(r);
+	count_unannounced(r);
 	return true;
 }
 
@@ -127,8 +127,8 @@ static bool take_map(struct farkv *kv, struct farkv *m)
 	if (map->epoch > m->announced)
 		m->announced = map->epoch;
 	newer = install(kv, map);
-	if (kv->router->n_fresh)
-		count_fresh(kv->router);
+	if (kv->router->n_unannounced)
+		count_unannounced(kv->router);
 	free(map);
 	return newer;
 }
@@ -218,7 +218,7 @@ bool router_wait_for_map(struct farkv *kv, uint64_t until_ns)
 	}
 	clock_sleep_ns(LOOK_NS);
 	renew(kv, ASK_BLOCKED_NS);
-	count_fresh(kv->router);
+	count_unannounced(kv->router);
 	return true;
 }
 
@@ -379,40 +379,91 @@ bool router_again(struct router_call *c, int *err)
 
 /* ---- followers ----------------------------------------------------------------------------- */
 
-/* Ask a server until its follower has all, or `until_ns`. */
-static int wait_for(struct farkv *m, uint64_t until_ns)
+static int ask_follower(struct farkv *m, uint64_t until_ns)
 {
-	struct msg q = {.type = MSG_WAIT_REQ}, answer;
-	int err;
+	struct msg q = {.type = MSG_WAIT_REQ};
 
-	do {
-		if (!is_connected(m)) {
-			m->deadline_ns = until_ns;
-			err = relink(m);
-			if (err)
-				return err;
-		}
-		err = session_call(m->conn.session, &q, MSG_WAITED, &answer, until_ns);
-		if (err || answer.epoch.number)
+	if (!is_connected(m)) {
+		int err;
+
+		m->deadline_ns = until_ns;
+		err = relink(m);
+		if (err)
 			return err;
-		clock_sleep_ns(UTIL_MIN(ASK_PAUSE_NS, until_ns - UTIL_MIN(until_ns, clock_now_ns())));
-	} while (clock_now_ns() < until_ns);
-	return err_set(FARKV_ETIMEDOUT, "it has no follower that goes on with its copy; see kvcli cluster status");
+	}
+	return session_call_begin(m->conn.session, &q, MSG_WAITED, until_ns);
 }
 
+/* The answer to ask_follower(). *has_out: the follower has all; otherwise there is none now. */
+static int await_follower(struct farkv *m, uint64_t until_ns, bool *has_out)
+{
+	struct msg answer;
+	int err;
+
+	while ((err = session_call_take(m->conn.session, &answer)) == FARKV_EAGAIN) {
+		if (clock_now_ns() >= until_ns) {
+			session_call_forget(m->conn.session);
+			return err_set(FARKV_ETIMEDOUT, "its follower does not go on with its copy; see "
+							"kvcli cluster status");
+		}
+		session_wait(m->conn.session, until_ns);
+	}
+	*has_out = !err && answer.epoch.number;
+	return err;
+}
+
+static int named(const struct farkv *m, int err)
+{
+	if (err)
+		handle_name_server(m, err);
+	return err;
+}
+
+/* Ask the servers of *set side by side; it becomes those that have no follower now. */
+static int ask_followers(const struct router *r, uint64_t *set, uint64_t until_ns)
+{
+	uint64_t asked = 0;
+	int err = 0;
+
+	for (uint32_t i = 0; i < r->map.n_servers && !err; i++) {
+		if (!(*set >> i & 1))
+			continue;
+		err = named(r->member[i], ask_follower(r->member[i], until_ns));
+		asked |= (uint64_t)!err << i;
+	}
+	for (uint32_t i = 0; i < r->map.n_servers; i++) {
+		bool has = false;
+
+		if (!(asked >> i & 1))
+			continue;
+		if (err)
+			session_call_forget(r->member[i]->conn.session);
+		else
+			err = named(r->member[i], await_follower(r->member[i], until_ns, &has));
+		*set &= ~((uint64_t)has << i);
+	}
+	return err;
+}
+
+/* Until all followers have all that was written before, or `until_ns`. */
 static int wait_for_all(struct farkv *kv, uint64_t until_ns)
 {
 	const struct router *r = kv->router;
+	uint64_t set = 0;
 
-	for (uint32_t i = 0; i < r->map.n_servers; i++) {
-		int err = router_skips(r, i) ? 0 : wait_for(r->member[i], until_ns);
+	for (uint32_t i = 0; i < r->map.n_servers; i++)
+		set |= (uint64_t)!router_skips(r, i) << i;
+	for (;;) {
+		int err = ask_followers(r, &set, until_ns);
 
-		if (err) {
-			handle_name_server(r->member[i], err);
+		if (err || !set)
 			return err;
-		}
+		if (clock_now_ns() >= until_ns)
+			return err_set(FARKV_ETIMEDOUT, "server %s has no follower with a whole copy; see "
+							"kvcli cluster status",
+				       r->map.server[__builtin_ctzll(set)].name);
+		clock_sleep_ns(UTIL_MIN(ASK_PAUSE_NS, until_ns - UTIL_MIN(until_ns, clock_now_ns())));
 	}
-	return 0;
 }
 
 int router_wait_followers(struct farkv *kv, uint32_t timeout_ms)

@@ -65,13 +65,13 @@ bool router_take_maps(struct farkv *kv);
 /** True if no call for a key of this partition may begin. */
 static inline bool router_blocks(const struct router *r, uint32_t partition)
 {
-	return r->map.fenced[partition] || r->fresh[partition];
+	return r->map.fenced[partition] || r->unannounced[partition];
 }
 
 /** True if there is any such partition. */
 static inline bool router_blocks_any(const struct router *r)
 {
-	return (r->n_fresh | r->map.n_fenced) != 0;
+	return (r->n_unannounced | r->map.n_fenced) != 0;
 }
 
 /** Wait a moment for a newer map or announcement. False: `until_ns` has passed; with an error line. */

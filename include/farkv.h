@@ -988,7 +988,8 @@ int farkv_mput(struct farkv *kv, struct farkv_put_item *items,
  * Returns how many were accepted, from the first on: n, or fewer if the queue is full or the next
  * request is malformed. If none was accepted: FARKV_EAGAIN (full: take completions),
  * FARKV_EINVAL (kind, flags or reserved fields, or `buf` is NULL with a length),
- * FARKV_EDISCONNECTED (a child of fork()), FARKV_ENOMEM (only at the first call). All other errors
+ * FARKV_EDISCONNECTED (a child of fork()), FARKV_ENOMEM (only at the first call), FARKV_ETIMEDOUT (the
+ * first key's partition does not get to its new server). All other errors
  * are reported by the request's completion.
  *
  * Cost: over shared memory only memory accesses, and the next poll executes the requests; by

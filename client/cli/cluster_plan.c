@@ -43,14 +43,8 @@ struct plan {
 /* The servers that are registered, and those that partitions are to move to: they may start later. */
 static uint64_t living(const struct clustermap *m, const struct coord_view *v)
 {
-	uint64_t set = 0;
+	uint64_t set = clustermap_set_of(m, v->members, v->n_members);
 
-	for (size_t i = 0; i < v->n_members; i++) {
-		uint32_t at = clustermap_find(m, v->members[i]);
-
-		if (at < m->n_servers)
-			set |= UINT64_C(1) << at;
-	}
 	for (uint32_t i = 0; i < CLUSTERMAP_PARTITIONS; i++)
 		if (m->to[i] != CLUSTERMAP_NONE)
 			set |= UINT64_C(1) << m->to[i];
@@ -275,7 +269,7 @@ static void print_json(const struct clustermap *m, uint32_t server, enum state s
 		json_object_set_new(o, "registered", json_boolean(state == STATE_HERE));
 	json_object_set_new(o, "drained", json_boolean(s->drained));
 	json_object_set_new(o, "follower", json_string(follower(m, server)));
-	json_object_set_new(o, "lost", json_integer((json_int_t)s->lost));
+	json_object_set_new(o, "emptied", json_integer((json_int_t)s->emptied));
 	for (uint32_t to = 0; to < m->n_servers; to++) {
 		struct pair n = count(m, server, to);
 

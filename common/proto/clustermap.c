@@ -98,6 +98,19 @@ uint32_t clustermap_find(const struct clustermap *m, const char *name)
 	return i;
 }
 
+uint64_t clustermap_set_of(const struct clustermap *m, const char *const *names, size_t n)
+{
+	uint64_t set = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		uint32_t at = clustermap_find(m, names[i]);
+
+		if (at < m->n_servers)
+			set |= UINT64_C(1) << at;
+	}
+	return set;
+}
+
 /* ---- the text -------------------------------------------------------------------------- */
 
 struct text {
@@ -124,8 +137,8 @@ static void add_servers(struct text *t, const struct clustermap *m)
 		const struct clustermap_server *s = &m->server[i];
 
 		add(t, "server %s %s", s->name, s->address);
-		if (s->lost || s->drained)
-			add(t, " %" PRIu64, s->lost);
+		if (s->emptied || s->drained)
+			add(t, " %" PRIu64, s->emptied);
 		add(t, "%s\n", s->drained ? " drained" : "");
 	}
 	for (uint32_t i = 0; i < m->n_servers; i++)
@@ -302,17 +315,17 @@ static const char *server_line(struct parser *p)
 {
 	bool drained = p->n == 5 && is(p->word[4], "drained");
 	struct clustermap_server *s;
-	uint64_t lost = 0;
+	uint64_t emptied = 0;
 	const char *wrong;
 
 	if ((p->n != 3 && p->n != 4 && !drained) ||
-	    (p->n > 3 && !number(p->word[3], 10, 18, &lost)))
+	    (p->n > 3 && !number(p->word[3], 10, 18, &emptied)))
 		return "a server's line is: server NAME ADDRESS [EPOCH [drained]]";
 	wrong = clustermap_add_server(p->m, p->word[1], p->word[2]);
 	if (wrong)
 		return wrong;
 	s = &p->m->server[p->m->n_servers - 1];
-	s->lost = lost;
+	s->emptied = emptied;
 	s->drained = drained;
 	return NULL;
 }

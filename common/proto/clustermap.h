@@ -57,7 +57,7 @@ struct clustermap_server {
 	char name[CLUSTERMAP_NAME_MAX + 1]; /* terminated */
 	char address[CLUSTERMAP_ADDRESS_MAX + 1];
 	uint32_t partitions; /* how many it has */
-	uint64_t lost; /* the epoch by which it last began empty or lost its partitions; 0: none yet */
+	uint64_t emptied; /* the epoch by which it last began empty; 0: it has not begun yet */
 	uint8_t follower; /* the server that has a whole copy of its keys; or CLUSTERMAP_NONE */
 	bool drained;
 };
@@ -118,7 +118,7 @@ int clustermap_take_over(const struct clustermap *m, uint64_t gone, uint64_t liv
 /**
  * A server has started and is empty; `living` are the others. The first time it keeps its partitions:
  * nobody has put anything there. Later it has lost them, as by clustermap_take_over(), unless nobody else
- * lives. Its `lost` is the new map's epoch either way: before that map it must not serve.
+ * lives. Its `emptied` is the new map's epoch either way: before that map it must not serve.
  */
 int clustermap_begin(const struct clustermap *m, uint32_t server, uint64_t living,
 		     struct clustermap **out);
@@ -158,6 +158,9 @@ size_t clustermap_print(const struct clustermap *m, char *buf);
 
 /** The index of the server of that name, or n_servers. */
 uint32_t clustermap_find(const struct clustermap *m, const char *name);
+
+/** The servers of these names, a bit for each; unknown names count for nothing. */
+uint64_t clustermap_set_of(const struct clustermap *m, const char *const *names, size_t n);
 
 /** The key's partition. */
 static inline uint32_t clustermap_partition(const struct clustermap *m, const void *key, size_t len)

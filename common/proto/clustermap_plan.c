@@ -143,7 +143,7 @@ static void change_hands(struct clustermap *m, uint64_t gone, uint64_t living, b
 	end_followers(m, gone, got);
 	for (uint32_t i = 0; i < m->n_servers; i++)
 		if (has(gone, i))
-			m->server[i].lost = m->epoch;
+			m->server[i].emptied = m->epoch;
 }
 
 int clustermap_take_over(const struct clustermap *m, uint64_t gone, uint64_t living,
@@ -172,12 +172,12 @@ int clustermap_begin(const struct clustermap *m, uint32_t server, uint64_t livin
 	struct clustermap *next = NULL;
 	int err;
 
-	if (m->server[server].lost && living)
+	if (m->server[server].emptied && living)
 		return clustermap_take_over(m, UINT64_C(1) << server, living, out);
 	err = begin(m, &next);
 	if (err)
 		return err;
-	next->server[server].lost = next->epoch;
+	next->server[server].emptied = next->epoch;
 	end_followers(next, UINT64_C(1) << server, 0);
 	return finish(next, 0, NULL, out);
 }

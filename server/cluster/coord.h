@@ -84,7 +84,7 @@ int coord_make(const char *url, const char *text, size_t len, int ms);
 
 /**
  * Read the map and the members, and hand them to read(), who is not registered: `registered` is false.
- * Again every half second while read() returns true. Waits, each time at most `ms`. FARKV_ENOTFOUND:
+ * Again ten times a second while read() returns true. Waits, each time at most `ms`. FARKV_ENOTFOUND:
  * there is no such cluster; FARKV_ETIMEDOUT if the service does not answer; errors as coord_check(),
  * and FARKV_ENOMEM, FARKV_ESYS.
  */

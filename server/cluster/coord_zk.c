@@ -20,6 +20,7 @@
 #define SCHEME "zk://"
 #define URL_MAX 512u
 #define PATH_MAX_BYTES (2 * URL_MAX)
+#define READ_PAUSE_NS (100 * NS_PER_MS) /* of coord_read() */
 
 /* "HOSTS" and "/PATH" of a URL, in one buffer. */
 struct place {
@@ -521,7 +522,7 @@ int coord_read(const char *url, int ms, bool (*read)(void *arg, const struct coo
 		return err_set(FARKV_ENOMEM, "no memory for a cluster's map");
 	err = open_now(url, clock_now_ns() + (uint64_t)ms * NS_PER_MS, &c);
 	while (!err && again) {
-		uint64_t next = clock_now_ns() + NS_PER_SEC / 2;
+		uint64_t next = clock_now_ns() + READ_PAUSE_NS;
 
 		err = look(c, l, ms);
 		again = !err && read(arg, &l->view);

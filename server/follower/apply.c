@@ -267,7 +267,7 @@ int apply_part(struct apply *a, const struct follow_part *p)
 	return err ? err : copy_part(a, p);
 }
 
-int apply_purge(struct apply *a)
+int apply_purge(struct apply *a, void (*step)(void *arg), void *arg)
 {
 	uint64_t cursor = 0;
 	int err;
@@ -276,6 +276,7 @@ int apply_purge(struct apply *a)
 		const struct farkv_scan_item *items;
 		size_t n;
 
+		step(arg);
 		err = farkv_scan(a->own, &cursor, SIZE_MAX, &items, &n);
 		if (err && err != FARKV_ECORRUPT)
 			return own_failed(a, err);

@@ -22,8 +22,11 @@ void apply_free(struct apply *a);
  */
 int apply_part(struct apply *a, const struct follow_part *p);
 
-/** Delete all keys but those of the order's partitions; needs no source. Errors as apply_part(). */
-int apply_purge(struct apply *a);
+/**
+ * Delete all keys but those of the order's partitions; needs no source. Errors as apply_part(). Calls
+ * step() again and again meanwhile.
+ */
+int apply_purge(struct apply *a, void (*step)(void *arg), void *arg);
 
 /** The line of the last error. */
 const char *apply_detail(const struct apply *a);

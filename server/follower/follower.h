@@ -42,7 +42,7 @@ struct follower_order {
 	uint8_t partition[CLUSTERMAP_PARTITIONS / 8]; /* bitmap: those to copy; of PURGE: to keep */
 };
 
-/** What a child tells, after each pass, and before it ends with an error. */
+/** What a child tells: after each pass, every second in one, and before it ends with an error. */
 struct follower_report {
 	int32_t err;     /* 0, or FARKV_... : the child ends */
 	uint32_t passes; /* that are complete; 1: the copy is whole. Of PURGE: 1, it is done */

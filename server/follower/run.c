@@ -32,6 +32,7 @@
 #define REST_MIN_NS (5 * NS_PER_MS)
 #define REST_IDLE_NS (50 * NS_PER_MS)
 #define REST_MAX_NS (200 * NS_PER_MS)
+#define ALIVE_NS NS_PER_SEC /* between two reports in a pass */
 
 struct run {
 	struct follower_order order;
@@ -40,18 +41,29 @@ struct run {
 	struct follow *source; /* NULL: none */
 	struct apply *apply;
 	struct follower_report report;
+	uint64_t told_ns; /* the last report */
 };
 
 /* ---- reports ------------------------------------------------------------------------------ */
 
 static void tell(struct run *r)
 {
+	r->told_ns = clock_now_ns();
 	if (r->apply) {
 		r->report.keys = apply_keys(r->apply);
 		r->report.bytes = apply_bytes(r->apply);
 	}
 	/* If the parent has not read the ones before, this one is left out: more will come. */
 	(void)send(PARENT_FD, &r->report, sizeof(r->report), MSG_NOSIGNAL | MSG_DONTWAIT);
+}
+
+/* In the middle of a pass: tell now and then that it goes on. */
+static void alive(void *arg)
+{
+	struct run *r = arg;
+
+	if (clock_now_ns() > r->told_ns + ALIVE_NS)
+		tell(r);
 }
 
 static int failed(struct run *r, int err, const char *line)
@@ -113,6 +125,7 @@ static int pass(struct run *r)
 	int err = follow_pass(r->source, &fenced);
 
 	while (!err && (err = follow_next(r->source, &part)) == 0) {
+		alive(r);
 		err = apply_part(r->apply, &part);
 		if (err)
 			return failed(r, err, apply_detail(r->apply));
@@ -161,7 +174,7 @@ static int purge(struct run *r)
 	r->apply = apply_new(&r->order, r->own, NULL);
 	if (!r->apply)
 		return failed(r, FARKV_ENOMEM, NULL);
-	err = apply_purge(r->apply);
+	err = apply_purge(r->apply, alive, r);
 	if (err)
 		return failed(r, err, apply_detail(r->apply));
 	r->report.passes = 1;

@@ -3,7 +3,6 @@
 
 #include "copies.h"
 
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -46,6 +45,7 @@ struct job {
 	/* Of those of the partitions that are to move here: */
 	uint64_t fence_epoch; /* of the first map that was seen with all of them fenced; or 0 */
 	bool ready; /* what they had when the fence was complete is copied, and the child is gone */
+	uint64_t heard_ns; /* of the child, the last time; or when it began */
 	unsigned failures; /* children in a row that have ended */
 	uint64_t retry_ns;
 };
@@ -76,7 +76,8 @@ static void job_halt(struct job *j)
 {
 	if (!j->runs)
 		return;
-	event_free(j->event);
+	if (j->event)
+		event_free(j->event);
 	j->event = NULL;
 	follower_stop(&j->child);
 	j->runs = false;
@@ -114,17 +115,19 @@ static void on_report(evutil_socket_t fd, short what, void *arg)
 {
 	struct follower_report r;
 	struct job *j = arg;
-	bool first;
+	bool first, passed;
 	int got;
 
 	(void)fd;
 	(void)what;
 	while ((got = follower_report(&j->child, &r)) > 0) {
 		first = !j->last.passes && r.passes;
+		passed = r.passes > j->last.passes && !r.err;
 		j->last = r;
-		if (r.passes && !r.err) {
+		j->heard_ns = clock_now_ns();
+		if (passed) {
 			j->whole = true;
-			j->passed_ns = clock_now_ns();
+			j->passed_ns = j->heard_ns;
 		}
 		/* Not what the source is to blame for: this store is full, say, and lacks what was written. */
 		if (r.err == FARKV_ENOSPC || r.err == FARKV_ENOMEM || r.err == FARKV_EINDEXFULL)
@@ -146,6 +149,7 @@ static void on_report(evutil_socket_t fd, short what, void *arg)
 	}
 }
 
+/* Start the child, unless it runs; one that says nothing stands still, and is replaced. */
 static void job_start(struct job *j)
 {
 	struct control *c = j->copies->c;
@@ -153,8 +157,13 @@ static void job_start(struct job *j)
 	struct follower_order o = j->copies->address;
 	uint64_t now = clock_now_ns();
 
+	if (j->runs && now > j->heard_ns + LATE_NS) {
+		log_warn("cluster: a process that copies keys stands still: starting another one");
+		job_halt(j);
+	}
 	if (j->runs || now < j->retry_ns)
 		return;
+	j->heard_ns = now;
 	j->retry_ns = now + RETRY_NS;
 	o.kind = j->kind;
 	o.seed = map->seed;
@@ -276,14 +285,14 @@ static bool came_straight(const struct job *j, const struct clustermap *map, con
 	for (uint32_t p = 0; p < CLUSTERMAP_PARTITIONS; p++)
 		if (j->set.has[p] && map->owner[p] != me)
 			return false;
-	return map->server[j->source].lost > old->epoch;
+	return map->server[j->source].emptied > old->epoch;
 }
 
 /* True if the partitions that are got from the job's source have their keys here. */
 static bool has_keys(const struct job *j, const struct clustermap *map, const struct clustermap *old,
 		     uint32_t me)
 {
-	if (map->server[j->source].lost <= old->epoch)
+	if (map->server[j->source].emptied <= old->epoch)
 		return j->ready;
 	return j->kind == FOLLOWER_FOLLOW && j->whole && came_straight(j, map, old, me);
 }
@@ -496,7 +505,7 @@ struct clustermap *copies_step(struct control *c, uint64_t living)
 
 /* ---- life ---------------------------------------------------------------------------------- */
 
-void copies_reachable(struct control *c, const char *uri, const char *key)
+void copies_set_address(struct control *c, const char *uri, const char *key)
 {
 	struct copies *w = c->copies;
 

@@ -21,7 +21,7 @@ struct loop_module;
 extern const struct loop_module copies_module;
 
 /** Where children reach this server, and as which key: both are copied. Before membership_join(). */
-void copies_reachable(struct control *c, const char *uri, const char *key);
+void copies_set_address(struct control *c, const char *uri, const char *key);
 
 /**
  * A map in which this server has more partitions than by cfg.map: end the children that write those. The

@@ -96,15 +96,7 @@ static bool place(struct membership *m, const struct clustermap *map, uint32_t *
 
 static uint64_t living(const struct clustermap *map, const struct coord_view *v)
 {
-	uint64_t set = 0;
-
-	for (size_t i = 0; i < v->n_members; i++) {
-		uint32_t at = clustermap_find(map, v->members[i]);
-
-		if (at < map->n_servers)
-			set |= UINT64_C(1) << at;
-	}
-	return set;
+	return clustermap_set_of(map, v->members, v->n_members);
 }
 
 static void replace_map(struct membership *m, const struct coord_view *v, const struct clustermap *next)
@@ -125,7 +117,7 @@ static bool has_begun(struct membership *m, const struct coord_view *v, const st
 {
 	struct clustermap *next;
 
-	if (m->map || (m->begun && map->server[server].lost == m->begun))
+	if (m->map || (m->begun && map->server[server].emptied == m->begun))
 		return true;
 	if (clustermap_begin(map, server, living(map, v) & ~(UINT64_C(1) << server), &next)) {
 		log_warn("cluster: %s", err_detail());
@@ -158,7 +150,7 @@ static bool look_at_map(struct membership *m, const struct coord_view *v)
 		free(map);
 		return false;
 	}
-	if (m->map && map->server[server].lost > m->map->epoch) {
+	if (m->map && map->server[server].emptied > m->map->epoch) {
 		log_warn("cluster: others have the partitions of %s by the map of epoch %" PRIu64
 			 "; beginning again, empty", map->server[server].name, map->epoch);
 		free(map);

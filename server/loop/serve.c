@@ -694,7 +694,7 @@ static int fill(struct serving *s)
 		log_info("restore: there is no %s yet, the store is empty", cfg->restore);
 	else if (cfg->restore && snapshots_restore(s->control))
 		return EXIT_RUN;
-	copies_reachable(s->control, rdma ? rdma : s->uri, s->keys ? key_name(s) : NULL);
+	copies_set_address(s->control, rdma ? rdma : s->uri, s->keys ? key_name(s) : NULL);
 	if (membership_join(s->control))
 		return EXIT_RUN;
 	return s->file_open && region_file_finish(&s->file) ? EXIT_RUN : 0;

@@ -383,6 +383,8 @@ static void stop_all(void)
 /* ---- a kill -------------------------------------------------------------------------------------- */
 
 struct outcome {
+	uint64_t others, others_failed; /* reads of other servers' keys until the takeover */
+	char why[200];
 	bool spoilt; /* another server was lost, too: nothing can be said of what was lost */
 	uint64_t away_ms; /* the keys of the server did not answer */
 	uint64_t lost, oldest_ms; /* writes, and the age of the oldest of them at the kill */
@@ -391,7 +393,7 @@ struct outcome {
 
 static bool of_server(const struct clustermap *m, unsigned writer, unsigned key, uint32_t i)
 {
-	char name[32];
+	char name[256] = ""; /* room for all that the compiler thinks a hash may read */
 
 	return clustermap_owner(m, name, key_name(writer, key, name)) == i;
 }
@@ -403,13 +405,28 @@ static uint64_t epoch_of(struct farkv *kv)
 	return farkv_server(kv, 0, &s) ? 0 : s.epoch;
 }
 
+/* Read a key of another server than `i`. */
+static void read_other(struct farkv *kv, const struct clustermap *before, uint32_t i, struct outcome *o)
+{
+	unsigned key = (unsigned)rng_below(&rng, KEYS);
+	uint64_t number;
+
+	if (of_server(before, 0, key, i))
+		return;
+	o->others++;
+	if (read_number(kv, 0, key, &number) && o->others_failed++ == 0)
+		snprintf(o->why, sizeof(o->why), "%s", farkv_errdetail());
+}
+
 /* Until the server's keys answer by a newer map; `key` is one of them. */
-static void await_takeover(struct farkv *kv, const struct clustermap *before, uint32_t i, unsigned key)
+static void await_takeover(struct farkv *kv, const struct clustermap *before, uint32_t i, unsigned key,
+			   struct outcome *o)
 {
 	uint64_t end = clock_now_ns() + LIMIT_NS, number;
 	int err;
 
 	do {
+		read_other(kv, before, i, o);
 		err = read_number(kv, 0, key, &number);
 		if (clock_now_ns() > end)
 			die("nobody took over from server %s: %s", server[i].name,
@@ -428,7 +445,7 @@ static bool others_lost(const struct clustermap *before, uint32_t i)
 	if (!now)
 		_exit(1);
 	for (uint32_t k = 0; k < now->n_servers; k++)
-		any |= k != i && now->server[k].lost > before->epoch;
+		any |= k != i && now->server[k].emptied > before->epoch;
 	free(now);
 	return any;
 }
@@ -490,10 +507,13 @@ static struct outcome kill_one(struct farkv *kv, uint32_t i)
 	waitpid(server[i].pid, NULL, 0);
 	at = clock_now_ns();
 	STORE(board->pause, 1);
-	await_takeover(kv, before, i, any);
+	await_takeover(kv, before, i, any, &o);
 	o.away_ms = (clock_now_ns() - at) / NS_PER_MS;
 	pause_writers();
 	o.spoilt = others_lost(before, i);
+	if (!o.spoilt && o.others_failed)
+		die("%" PRIu64 " of %" PRIu64 " reads of other servers' keys failed, the first: %s",
+		    o.others_failed, o.others, o.why);
 	for (unsigned w = 0; w < WRITERS; w++)
 		for (unsigned key = 0; key < KEYS; key++)
 			if (o.spoilt)

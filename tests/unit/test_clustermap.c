@@ -276,15 +276,15 @@ START_TEST(take_over_divides_the_partitions_of_the_gone_among_the_living)
 	struct clustermap *next, *again;
 
 	ck_assert_uint_eq(m->lease_ms, 1000);
-	ck_assert_uint_eq(m->server[2].lost, 6);
+	ck_assert_uint_eq(m->server[2].emptied, 6);
 	ck_assert_int_eq(clustermap_take_over(m, 2, 5, &next), 0);
 	ck_assert_uint_eq(next->epoch, 8);
 	ck_assert_uint_eq(next->server[0].partitions, 2048);
 	ck_assert_uint_eq(next->server[1].partitions, 0);
-	ck_assert_uint_eq(next->server[1].lost, 8);
-	ck_assert_uint_eq(next->server[0].lost, 0);
+	ck_assert_uint_eq(next->server[1].emptied, 8);
+	ck_assert_uint_eq(next->server[0].emptied, 0);
 	ck_assert_uint_eq(next->server[2].partitions, 2048);
-	ck_assert_uint_eq(next->server[2].lost, 6);
+	ck_assert_uint_eq(next->server[2].emptied, 6);
 	for (uint32_t i = 0; i < CLUSTERMAP_PARTITIONS; i++)
 		if (m->owner[i] != 1)
 			ck_assert_uint_eq(next->owner[i], m->owner[i]);
@@ -368,7 +368,7 @@ START_TEST(take_over_gives_partitions_to_the_follower_and_ends_moves_and_followe
 	ck_assert_uint_eq(next->server[2].partitions, 1024);
 	ck_assert_uint_eq(next->server[1].partitions, 3072);
 	ck_assert_uint_eq(next->n_moves, 0);
-	ck_assert_uint_eq(next->server[0].lost, 8);
+	ck_assert_uint_eq(next->server[0].emptied, 8);
 	for (int i = 0; i < 3; i++)
 		ck_assert_uint_eq(next->server[i].follower, CLUSTERMAP_NONE);
 	free(next);
@@ -451,7 +451,7 @@ START_TEST(add_appends_a_server_or_ends_its_drain)
 	ck_assert_int_eq(clustermap_add(m, "c", "/c", &next), 0);
 	ck_assert_uint_eq(next->n_servers, 3);
 	ck_assert(!next->server[2].drained);
-	ck_assert_uint_eq(next->server[2].lost, 6);
+	ck_assert_uint_eq(next->server[2].emptied, 6);
 	free(next);
 	next = NULL;
 	ck_assert_int_eq(clustermap_add(m, "c", "/d", &next), FARKV_EINVAL);
