@@ -166,6 +166,7 @@ static void on_hello(struct fake_server *f, const struct msg *m)
 		break;
 	case FAKE_BYTES:
 		(void)!send(f->conn_fd, f->bytes, f->n_bytes, MSG_NOSIGNAL);
+		counted(f);
 		break;
 	case FAKE_REFUSE:
 		r.type = MSG_REFUSE;

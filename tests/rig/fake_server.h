@@ -40,7 +40,7 @@ struct fake_server {
 	size_t n_bytes;
 	uint16_t refuse_reason;
 	const char *refuse_text;
-	unsigned refuse_times; /* closes or hangs up, too; then it welcomes; 0: forever */
+	unsigned refuse_times; /* closes, hangs up, sends `bytes`, too; then it welcomes; 0: forever */
 	size_t (*edit)(uint8_t *buf, size_t len); /* returns the new length */
 	unsigned n_fds;        /* descriptors sent with WELCOME; default 3 */
 	uint8_t role;          /* granted */
