@@ -205,13 +205,15 @@ static void share_out(struct plan *p)
 	for (uint32_t i = 0; i < p->m->n_servers; i++)
 		p->want[i] = has(p->getting, i) ? share : 0;
 	for (uint32_t more = CLUSTERMAP_PARTITIONS % n; more > 0; more--) {
-		uint32_t most = CLUSTERMAP_SERVERS_MAX;
+		uint32_t *most = NULL, has_most = 0;
 
 		for (uint32_t i = 0; i < p->m->n_servers; i++)
-			if (has(p->getting, i) && p->want[i] == share &&
-			    (most == CLUSTERMAP_SERVERS_MAX || p->n[i] > p->n[most]))
-				most = i;
-		p->want[most]++;
+			if (has(p->getting, i) && p->want[i] == share && (!most || p->n[i] > has_most)) {
+				most = &p->want[i];
+				has_most = p->n[i];
+			}
+		if (most)
+			++*most;
 	}
 }
 
