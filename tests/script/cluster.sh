@@ -54,7 +54,7 @@ expect 0 kvcli cluster status "$dir/moves" && shows '^map of epoch 9, 1 replica$
 	shows '^a  *3000  -     *b  */a$' && shows '^b  *1096  -  *drained  -  */b$' &&
 	shows '^1096 partitions are to move from b to a, 100 of them now$'
 expect 0 kvcli --json cluster status "$dir/moves" && shows '"server":"a",.*"drained":false,"follower":"b",' &&
-	shows '"lost":4,"moves":\[{"to":"a","partitions":1096,"fenced":100}\]'
+	shows '"emptied":4,"moves":\[{"to":"a","partitions":1096,"fenced":100}\]'
 
 # ---- kvserver's options
 serve_not() { # STATUS TEXT [OPTION]...
