@@ -747,6 +747,7 @@ static int serve_once(struct serving s)
 	if (s.file_open)
 		region_file_close(&s.file);
 	keyfile_free(s.keys);
+	free(s.keys_path);
 	free(s.map);
 	return code;
 }

@@ -183,6 +183,7 @@ else
 	server=$third
 fi
 wait "$second" || fail "the first one of two that replace: exit status"
+until kvcli -q -s "$dir/memo" ping 2>/dev/null; do kill -0 "$server" || break; done
 expect 0 kvcli -s "$dir/memo" get key && prints 'value\n'
 stop_server
 # The next server keeps the mode, whatever it is told.
