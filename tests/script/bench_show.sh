@@ -153,7 +153,7 @@ load_through_stop() {
 		-s -p status.interval=1 "$@" >"$dir/out" 2>"$dir/err" &
 	bench=$!
 	await $bench 'INSERT: Count=[1-9]'
-	kill -STOP "$server"
+	freeze "$server"
 	sleep 1 # how long it stands: no part of the index has room for so many
 	kill -CONT "$server"
 	wait $bench || fail "$name: a load during which the server stood: $(tail -n 1 "$dir/err")"

@@ -115,7 +115,7 @@ expect 0 kvcli put key value
 expect 1 kvcli wait && says 'the store is one server, which has no follower'
 expect 0 kvcli ping && shows 'answered in [0-9.]+ us'
 expect 0 kvcli --json ping && shows '^\{"rtt_ns":[0-9]+\}$'
-kill -STOP "$server"
+freeze "$server"
 expect 75 kvcli -t 100 ping && says 'did not answer in time'
 expect 75 kvcli -t 100 get key && says 'did not answer in time'
 kill -CONT "$server"
@@ -195,7 +195,7 @@ done
 until kvcli -q exists key1279; do sleep 0.02; done
 # Meanwhile: a client that is stopped leaves a check undecided.
 remote || {
-	kill -STOP $loader
+	freeze $loader
 	expect 2 kvcli -t 30000 fsck
 	grep -q '^nothing is wrong' "$dir/out" && fail "fsck: undecided, and nothing is wrong"
 	says "held or leaked: cannot tell, session [0-9]+ \\(pid $loader\\) does not answer"

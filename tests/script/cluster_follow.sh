@@ -71,7 +71,7 @@ for name in a b c; do
 	eval "copying=\"\$copying \$(children \$pid_$name)\""
 done
 # shellcheck disable=SC2086 # words
-kill -STOP $copying
+freeze $copying
 expect 1 kvcli wait 300 && says '^kvcli: wait: '
 lag() { kvcli --json stats | sed -n 's/.*"follower_lag_ms":\([0-9]*\).*/\1/p'; }
 tries=0

@@ -53,7 +53,7 @@ judged() {
 # stop SECONDS PID, called by eval
 # shellcheck disable=SC2317
 stop() {
-	kill -STOP "$2"
+	freeze "$2"
 	sleep "$1"
 	kill -CONT "$2"
 }
@@ -74,7 +74,7 @@ expect 0 kvcli -q cluster drain b "$url"
 eval "stop 0.3 \$pid_a"
 expect 0 kvcli -q cluster add "b=shm://$dir/b" "$url"
 spare=$(sed -n 4p "$dir/pids")
-kill -STOP "$spare"
+freeze "$spare"
 expect 0 kvcli -q cluster drain c "$url"
 sleep 1
 kill -CONT "$spare"

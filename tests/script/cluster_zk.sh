@@ -115,7 +115,7 @@ shell=$!
 servers="$servers $shell"
 exec 7>"$dir/shell"
 echo 'get key1' >&7
-eval "kill -STOP \$pid_c"
+eval "freeze \$pid_c"
 epoch() { kvcli -u "shm://$dir/a" cluster status 2>/dev/null | sed -n 's/^map of epoch //p'; }
 tries=0
 until [ "$(epoch)" = 6 ]; do
@@ -142,7 +142,7 @@ grep -q 'begin\(ning\)* again, empty' "$dir/c.log" || fail "the stopped server d
 
 # ---- ZooKeeper is stopped: calls wait, nothing is lost
 FARKV_URI=shm://$dir/a
-kill -STOP "$zookeeper"
+freeze "$zookeeper"
 sleep 3
 kill -CONT "$zookeeper"
 settle new
@@ -156,7 +156,7 @@ settle new
 [ $found -eq 60 ] || fail "$found of 60 keys after ZooKeeper was started again"
 
 # ---- a server that cannot register is not ready
-kill -STOP "$zookeeper"
+freeze "$zookeeper"
 at=127.0.0.1:$(free_port)
 "$KVSERVER" -s "$dir/b" -m 32m --cluster "$url" --node-name b --metrics "$at" >"$dir/b.out" 2>"$dir/b.log" &
 server=$!

@@ -153,7 +153,7 @@ wait "$first" || fail "a server that is replaced: exit status"
 expect 0 kvcli -s "$dir/memo" get key && prints 'value\n'
 expect 0 kvcli -s "$dir/memo" fsck && shows 'nothing is wrong'
 # A server that waits for another one's end can be ended.
-kill -STOP "$server"
+freeze "$server"
 "$KVSERVER" -s "$dir/waits" --memory-file "$file" --replace >"$dir/out" 2>"$dir/err" &
 waits=$!
 servers="$servers $waits"
@@ -168,7 +168,7 @@ wait "$server" || fail "SIGTERM by --replace: exit status"
 rm "$dir/memo.ready"
 start_server memo --memory-file "$file"
 first=$server
-kill -STOP "$first"
+freeze "$first"
 "$KVSERVER" -q -s "$dir/memo" --memory-file "$file" --replace >>"$dir/memo.log" 2>&1 &
 second=$!
 "$KVSERVER" -q -s "$dir/memo" --memory-file "$file" --replace >>"$dir/memo.log" 2>&1 &

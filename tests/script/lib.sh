@@ -117,6 +117,12 @@ stop_server() {
 	wait "$server" || fail "kvserver: exit status $?"
 }
 
+# freeze PID: it does nothing from now on. (It stops some time after the signal was sent.)
+freeze() {
+	kill -STOP "$1" || return
+	until grep -qs '^State:.[TZ]' "/proc/$1/status" || [ ! -e "/proc/$1" ]; do :; done
+}
+
 # be_nobody PROGRAM...: $nobody then runs a command as a user who owns nothing, and
 # $theirs has copies of the programs that this user can run although the build may lie in
 # a private home. The counts of a copy in a build of --enable-coverage stay in $theirs.

@@ -102,7 +102,7 @@ if ! remote; then
 	exec 7>"$dir/to"
 	echo 'put a 1' >&7
 	until kvcli exists a >"$dir/out" 2>&1; do :; done
-	kill -STOP "$stay"
+	freeze "$stay"
 	kill "$server"
 	while ask get /readyz >"$dir/out"; do :; done
 	[ "$(cat "$dir/out")" = 'shutting down' ] || fail "/readyz while it leaves: $(cat "$dir/out")"

@@ -195,9 +195,7 @@ halt() {
 		saves=$(stat_of saves)
 		kill -USR1 "$server"
 		until [ -e "$snap.new" ] || [ "$(stat_of saves)" -gt "$saves" ]; do :; done
-		kill -STOP "$saver"
-		# It stops some time after the signal was sent.
-		until grep -q '^State:.T' "/proc/$saver/status"; do :; done
+		freeze "$saver"
 		[ -e "$snap.new" ] && cmp -s "$dir/old" "$snap" && return
 		kill -CONT "$saver"
 		until_stat saves $((saves + 1))
