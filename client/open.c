@@ -224,6 +224,7 @@ static int open_by_map(const struct uri *seed, const struct farkv_options *opts,
 		kv->router->leased = map->lease_ms != 0;
 		kv->router->options = *opts;
 		kv->router->options.name = kv->name;
+		fanout_init(&kv->router->fanout);
 		err = open_members(kv, until_ns, &newer);
 	} else {
 		err = err_set(FARKV_ENOMEM, "no memory for a handle");
@@ -350,11 +351,13 @@ static void close_one(struct farkv *kv, uint64_t until)
 	free(kv);
 }
 
-static void close_router(struct router *r, uint64_t until)
+static void close_router(struct router *r, bool inherited, uint64_t until)
 {
 	for (uint32_t i = 0; i < r->map.n_servers; i++)
 		if (r->member[i])
 			close_one(r->member[i], until);
+	if (!inherited)
+		fanout_fini(&r->fanout);
 	free(r->items.mem);
 	free(r->bytes.mem);
 	free(r->bits.mem);
@@ -367,7 +370,7 @@ static void close_handle(struct farkv *kv, uint64_t until)
 {
 	/* Before the notifier, which watches their descriptors. */
 	if (kv->router)
-		close_router(kv->router, until);
+		close_router(kv->router, handle_inherited(kv), until);
 	close_one(kv, until);
 }
 

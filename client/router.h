@@ -21,6 +21,7 @@
 
 #include "common/proto/clustermap.h"
 
+#include "fanout.h"
 #include "handle.h"
 
 /* Memory for the call that runs, except `scanned`; kept for the next. */
@@ -48,7 +49,9 @@ struct router {
 	 * requests when those were complete. */
 	size_t uncovered[CLUSTERMAP_SERVERS_MAX];
 	int away; /* what a request ended with whose server is away: look for a newer map; or 0 */
+	struct fanout fanout;
 };
+static_assert(CLUSTERMAP_SERVERS_MAX <= FANOUT_PARTS_MAX, "a server is a part");
 
 /** The handle of the key's server; any member for a key that none can have. */
 static inline struct farkv *router_member(const struct router *r, const void *key, size_t len)
@@ -61,6 +64,15 @@ static inline bool router_skips(const struct router *r, uint32_t server)
 {
 	return r->leased && r->map.server[server].partitions == 0;
 }
+
+/** True if the member has a connection that is not known to be broken. */
+static inline bool router_is_connected(const struct farkv *member)
+{
+	return member->conn.session && !(qsbr_pending(member->qsbr) & PENDING_BROKEN);
+}
+
+/** The servers that router_skips() does not leave out, a bit for each. */
+uint64_t router_all_servers(const struct router *r);
 
 /** The member with that number (struct opened), or NULL. */
 struct farkv *router_numbered(const struct farkv *kv, uint64_t number);
@@ -75,6 +87,15 @@ void router_settle(struct farkv *kv);
 int router_begin(struct farkv *kv);
 /** ... and ends; returns `err`. */
 int router_end(struct farkv *kv, int err);
+
+/** Those of the servers, a bit for each, at which operations wait: by RDMA, or not connected now. */
+uint64_t router_distant(const struct router *r, uint64_t servers);
+
+/**
+ * Call step(arg, server) for each of `servers`, as fanout_run(). `waiting` are those of them that would
+ * wait: they are called at the same time.
+ */
+void router_fan_out(struct router *r, uint64_t servers, uint64_t waiting, fanout_step *step, void *arg);
 
 /** At least `bytes` of scratch memory; what was in it is lost. NULL: out of memory. */
 void *router_scratch(struct router_scratch *s, size_t bytes);

@@ -113,9 +113,83 @@ int router_scan(struct farkv *kv, uint64_t *cursor, size_t max,
 	return router_end(kv, err);
 }
 
+/* ---- on all servers at the same time ------------------------------------------------------ */
+
+/* A call on all servers. */
+struct all {
+	struct router *r;
+	int (*call)(struct farkv *m, void *one); /* *one: what it returns */
+	void (*add)(void *sum, const void *one);
+	const void *first; /* what *one begins with */
+	size_t bytes;      /* of *one */
+	uint64_t servers;  /* without those that have no keys */
+	uint8_t *ones;     /* of each server */
+};
+
+static void *one_of(const struct all *a, uint32_t server)
+{
+	return a->ones + server * a->bytes;
+}
+
+static int call_one(void *arg, uint32_t server)
+{
+	const struct all *a = arg;
+
+	return a->call(a->r->member[server], one_of(a, server));
+}
+
+/* Their results: result_of(), one_of(). */
+static int call_all(struct all *a)
+{
+	struct router *r = a->r;
+
+	a->ones = router_scratch(&r->items, r->map.n_servers * a->bytes);
+	if (!a->ones)
+		return err_set(FARKV_ENOMEM, "no memory for a call on all servers");
+	a->servers = router_all_servers(r);
+	for (uint32_t i = 0; i < r->map.n_servers; i++)
+		memcpy(one_of(a, i), a->first, a->bytes);
+	router_fan_out(r, a->servers, a->servers, call_one, a);
+	return 0;
+}
+
+static int result_of(const struct all *a, uint32_t server)
+{
+	int err = fanout_result(&a->r->fanout, server);
+
+	if (err)
+		handle_name_server(a->r->member[server], err);
+	return err;
+}
+
+/* Add up what all servers return; the error of the first that fails. */
+static int sum_up(struct farkv *kv, struct all *a, void *sum)
+{
+	int err = router_begin(kv);
+
+	if (err)
+		return err;
+	a->r = kv->router;
+	err = call_all(a);
+	for (uint32_t i = 0; !err && i < a->r->map.n_servers; i++) {
+		if (!(a->servers >> i & 1))
+			continue;
+		err = result_of(a, i);
+		if (!err)
+			a->add(sum, one_of(a, i));
+	}
+	return router_end(kv, err);
+}
+
+static int clear(struct farkv *m, void *deleted)
+{
+	return farkv_clear(m, deleted);
+}
+
 int router_clear(struct farkv *kv, uint64_t *deleted_out)
 {
-	const struct router *r = kv->router;
+	const uint64_t none = 0;
+	struct all a = {.r = kv->router, .call = clear, .first = &none, .bytes = sizeof(none)};
 	char line[ERR_LINE_MAX];
 	int first = 0, err = router_begin(kv);
 
@@ -123,62 +197,47 @@ int router_clear(struct farkv *kv, uint64_t *deleted_out)
 		err = router_end(kv, err);
 	if (err)
 		return err;
-	for (uint32_t i = 0; i < r->map.n_servers; i++) {
-		uint64_t deleted = 0;
+	err = call_all(&a);
+	for (uint32_t i = 0; !err && i < a.r->map.n_servers; i++) {
+		int failed;
 
-		if (router_skips(r, i))
+		if (!(a.servers >> i & 1))
 			continue;
-		err = farkv_clear(r->member[i], &deleted);
-		*deleted_out += deleted;
-		if (!err)
-			err = router_counts(kv, r->member[i]);
-		if (!err || first)
-			continue;
-		handle_name_server(r->member[i], err);
-		first = err;
-		snprintf(line, sizeof(line), "%s", err_detail());
+		*deleted_out += *(uint64_t *)one_of(&a, i);
+		failed = result_of(&a, i);
+		if (!failed && (failed = router_counts(kv, a.r->member[i])))
+			handle_name_server(a.r->member[i], failed);
+		if (failed && !first) {
+			first = failed;
+			snprintf(line, sizeof(line), "%s", err_detail());
+		}
 	}
 	router_leave_all(kv, UINT64_MAX);
-	return router_end(kv, first ? err_set(first, "%s", line) : 0);
+	return router_end(kv, first ? err_set(first, "%s", line) : err);
 }
 
 /* ---- figures --------------------------------------------------------------------------- */
 
-/* A call on one member; *sum is of the call's type. */
-typedef int member_call(struct farkv *m, void *sum);
-
-static int on_all(struct farkv *kv, member_call *call, void *sum)
+static int ping(struct farkv *m, void *rtt_ns)
 {
-	const struct router *r = kv->router;
-	int err = router_begin(kv);
-
-	if (err)
-		return err;
-	for (uint32_t i = 0; !err && i < r->map.n_servers; i++) {
-		err = router_skips(r, i) ? 0 : call(r->member[i], sum);
-		if (err)
-			handle_name_server(r->member[i], err);
-	}
-	return router_end(kv, err);
+	return farkv_ping(m, rtt_ns);
 }
 
-static int ping(struct farkv *m, void *sum)
+static void longest(void *sum, const void *one)
 {
-	uint64_t *longest = sum, rtt;
-	int err = farkv_ping(m, &rtt);
+	uint64_t *max = sum;
 
-	if (!err)
-		*longest = UTIL_MAX(*longest, rtt);
-	return err;
+	*max = UTIL_MAX(*max, *(const uint64_t *)one);
 }
 
 int router_ping(struct farkv *kv, uint64_t *rtt_ns_out)
 {
-	uint64_t longest = 0;
-	int err = on_all(kv, ping, &longest);
+	uint64_t rtt = 0;
+	struct all a = {.call = ping, .add = longest, .first = &rtt, .bytes = sizeof(rtt)};
+	int err = sum_up(kv, &a, &rtt);
 
 	if (!err && rtt_ns_out)
-		*rtt_ns_out = longest;
+		*rtt_ns_out = rtt;
 	return err;
 }
 
@@ -214,22 +273,28 @@ static void stats_extremes(struct farkv_stats *sum, const struct farkv_stats *a,
 					    b->index_load_permille * b->index_slots) / slots : 0;
 }
 
-static int stats(struct farkv *m, void *sum)
+static int stats(struct farkv *m, void *one)
 {
-	struct farkv_stats before, one = {.size = sizeof(one)};
-	int err = farkv_stats(m, &one);
+	struct farkv_stats *s = one;
 
-	if (err)
-		return err;
+	s->size = sizeof(*s);
+	return farkv_stats(m, s);
+}
+
+static void add_stats(void *sum, const void *one)
+{
+	struct farkv_stats before;
+
 	memcpy(&before, sum, sizeof(before));
-	add_fields(sum, &one, sizeof(one));
-	stats_extremes(sum, &before, &one);
-	return 0;
+	add_fields(sum, one, sizeof(before));
+	stats_extremes(sum, &before, one);
 }
 
 int router_stats(struct farkv *kv, struct farkv_stats *sum)
 {
-	return on_all(kv, stats, sum);
+	struct all a = {.call = stats, .add = add_stats, .first = sum, .bytes = sizeof(*sum)};
+
+	return sum_up(kv, &a, sum);
 }
 
 static bool finds_fault(const struct farkv_fsck *f)
@@ -238,62 +303,77 @@ static bool finds_fault(const struct farkv_fsck *f)
 	       f->misplaced | f->behind_empty | f->duplicates | f->bad_sums;
 }
 
+static int fsck(struct farkv *m, void *one)
+{
+	struct farkv_fsck *f = one;
+
+	f->size = sizeof(*f);
+	return farkv_fsck(m, f);
+}
+
 /* The place of the first problem, and what could not be decided, are those of the first server that
  * has any. */
-static int fsck(struct farkv *m, void *out)
+static void add_fsck(void *out, const void *in)
 {
-	struct farkv_fsck *sum = out, before = *sum, one = {.size = sizeof(one)};
-	int err = farkv_fsck(m, &one);
+	struct farkv_fsck *sum = out, before = *sum;
+	const struct farkv_fsck *one = in;
 
-	if (err)
-		return err;
-	add_fields(sum, &one, sizeof(one));
-	sum->first_page = finds_fault(&before) ? before.first_page : one.first_page;
-	sum->first_slot = finds_fault(&before) ? before.first_slot : one.first_slot;
-	sum->undecided = before.undecided ? before.undecided : one.undecided;
-	sum->silent_session = before.undecided ? before.silent_session : one.silent_session;
-	sum->silent_pid = before.undecided ? before.silent_pid : one.silent_pid;
-	return 0;
+	add_fields(sum, one, sizeof(*one));
+	sum->first_page = finds_fault(&before) ? before.first_page : one->first_page;
+	sum->first_slot = finds_fault(&before) ? before.first_slot : one->first_slot;
+	sum->undecided = before.undecided ? before.undecided : one->undecided;
+	sum->silent_session = before.undecided ? before.silent_session : one->silent_session;
+	sum->silent_pid = before.undecided ? before.silent_pid : one->silent_pid;
 }
 
 int router_fsck(struct farkv *kv, struct farkv_fsck *sum)
 {
-	return on_all(kv, fsck, sum);
+	struct all a = {.call = fsck, .add = add_fsck, .first = sum, .bytes = sizeof(*sum)};
+
+	return sum_up(kv, &a, sum);
 }
 
-/* The smallest size above `after` so far, with the blocks of that size of all servers so far. */
-struct class_sum {
-	uint64_t after;
-	struct farkv_class c;
-};
-
-static int class_next(struct farkv *m, void *out)
+/* No size: the server has none that is larger. */
+static int class_next(struct farkv *m, void *one)
 {
-	struct class_sum *sum = out;
-	struct farkv_class one = {.size = sizeof(one), .block_bytes = sum->after};
-	int err = farkv_class_next(m, &one);
+	struct farkv_class *c = one;
+	int err;
 
-	if (err)
-		return err == FARKV_ENOTFOUND ? 0 : err;
-	if (!sum->c.block_bytes || one.block_bytes < sum->c.block_bytes) {
-		sum->c = one;
-	} else if (one.block_bytes == sum->c.block_bytes) {
-		add_fields(&sum->c, &one, sizeof(one));
-		sum->c.block_bytes = one.block_bytes;
-	}
+	c->size = sizeof(*c);
+	err = farkv_class_next(m, c);
+	if (err != FARKV_ENOTFOUND)
+		return err;
+	c->block_bytes = 0;
 	return 0;
+}
+
+/* The smallest size so far, with the blocks of that size of all servers so far. */
+static void add_class(void *out, const void *in)
+{
+	struct farkv_class *sum = out;
+	const struct farkv_class *one = in;
+
+	if (!one->block_bytes)
+		return;
+	if (!sum->block_bytes || one->block_bytes < sum->block_bytes) {
+		*sum = *one;
+	} else if (one->block_bytes == sum->block_bytes) {
+		add_fields(sum, one, sizeof(*one));
+		sum->block_bytes = one->block_bytes;
+	}
 }
 
 int router_class_next(struct farkv *kv, struct farkv_class *c)
 {
-	struct class_sum sum = {.after = c->block_bytes};
-	int err = on_all(kv, class_next, &sum);
+	struct farkv_class sum = {0};
+	struct all a = {.call = class_next, .add = add_class, .first = c, .bytes = sizeof(*c)};
+	int err = sum_up(kv, &a, &sum);
 
 	if (err)
 		return err;
-	if (!sum.c.block_bytes)
+	if (!sum.block_bytes)
 		return err_set(FARKV_ENOTFOUND, "there are no more sizes of blocks");
-	*c = sum.c;
+	*c = sum;
 	return 0;
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * router_all.h - calls on a handle of several servers that concern all of them: each server in turn.
- * An error names its server.
+ * router_all.h - calls on a handle of several servers that concern all of them. All but scans ask the
+ * servers at the same time (fanout.h). An error names its server; of several that of the first one.
  */
 #ifndef CLIENT_ROUTER_ALL_H
 #define CLIENT_ROUTER_ALL_H
@@ -17,7 +17,7 @@ int router_scan(struct farkv *kv, uint64_t *cursor, size_t max,
 /** As farkv_clear(), on all servers, also if one fails; the first error. */
 int router_clear(struct farkv *kv, uint64_t *deleted_out);
 
-/** As farkv_ping(); the longest time. The first error ends it, as with the following. */
+/** As farkv_ping(); the longest time. */
 int router_ping(struct farkv *kv, uint64_t *rtt_ns_out);
 /** As farkv_stats(), farkv_fsck(): sums, or the largest where a sum means nothing. */
 int router_stats(struct farkv *kv, struct farkv_stats *sum);

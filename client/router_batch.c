@@ -20,7 +20,8 @@ struct batch;
 struct batch_ops {
 	size_t item_bytes;
 	bool copies_keys;
-	/* Run the batch of one server, and give its results to the caller's items. */
+	/* Run the batch of one server, and give its results to the caller's items. Other servers' are
+	 * run by other threads. */
 	int (*run)(struct batch *b, uint32_t server);
 	/* Give a result to an item without running it, or in place of what that found. */
 	void (*set_item)(struct batch *b, size_t item, int err);
@@ -36,7 +37,7 @@ struct batch {
 	uint32_t n_servers; /* as the items are divided: the map may get more meanwhile */
 	size_t first[CLUSTERMAP_SERVERS_MAX + 1]; /* of each server, in `part` */
 	uint8_t *keys;   /* copies */
-	uint8_t *bitmap; /* mexists: the caller's, or ours */
+	uint8_t *found;  /* mexists: for each of the caller's items 1 if its key has a value, else 0 */
 	/* the first failed item of the caller's */
 	size_t failed;
 	int err;
@@ -111,7 +112,7 @@ static int reserve(struct batch *b)
 	return 0;
 }
 
-/* All keys are copied before the first server's batch may release what they lie in. */
+/* All keys are copied before a server's batch may release what they lie in. */
 static void copy_keys(struct batch *b)
 {
 	uint8_t *to = b->keys;
@@ -172,24 +173,40 @@ static void abort_all(struct batch *b)
 		b->ops->set_item(b, i, FARKV_EABORTED);
 }
 
-/* What no lease covers does not count. */
-static int judge(struct batch *b, uint32_t server)
+static int run_part(void *arg, uint32_t server)
 {
-	int lapsed = router_counts(b->kv, b->kv->router->member[server]);
+	struct batch *b = arg;
 
-	for (size_t i = b->first[server]; lapsed && i < b->first[server + 1]; i++)
-		b->ops->set_item(b, b->order[i], lapsed);
-	return lapsed;
+	return b->ops->run(b, server);
 }
 
-/* The batches of all servers, then their leases: a wait for one may install a map, by which none runs. */
-static void run_all(struct batch *b, int (*step)(struct batch *b, uint32_t server))
+static void run_all(struct batch *b)
 {
+	struct router *r = b->kv->router;
+	uint64_t servers = 0;
+
+	for (uint32_t s = 0; s < b->n_servers; s++)
+		servers |= (uint64_t)(count(b, s) > 0) << s;
+	router_fan_out(r, servers, router_distant(r, servers), run_part, b);
 	for (uint32_t s = 0; s < b->n_servers; s++) {
-		int err = count(b, s) > 0 ? step(b, s) : 0;
+		int err = count(b, s) > 0 ? fanout_result(&r->fanout, s) : 0;
 
 		if (err)
 			note(b, s, count(b, s), err);
+	}
+}
+
+/* What no lease covers does not count. A wait for a lease may install a map, by which no batch runs. */
+static void judge_all(struct batch *b)
+{
+	for (uint32_t s = 0; s < b->n_servers; s++) {
+		int lapsed = count(b, s) > 0 ? router_counts(b->kv, b->kv->router->member[s]) : 0;
+
+		if (!lapsed)
+			continue;
+		for (size_t i = b->first[s]; i < b->first[s + 1]; i++)
+			b->ops->set_item(b, b->order[i], lapsed);
+		note(b, s, count(b, s), lapsed);
 	}
 }
 
@@ -254,8 +271,8 @@ static int run(struct batch *b)
 		memcpy(key_at(b, b->part, i), key_at(b, b->items, b->order[i]), b->ops->item_bytes);
 	if (b->ops->copies_keys)
 		copy_keys(b);
-	run_all(b, b->ops->run);
-	run_all(b, judge);
+	run_all(b);
+	judge_all(b);
 	router_leave_all(b->kv, servers);
 	router_renew(b->kv, b->err);
 	return router_end(b->kv, report(b));
@@ -325,7 +342,7 @@ int router_mget_into(struct farkv *kv, struct farkv_get_into_item *items, size_t
 
 /* ---- mput ------------------------------------------------------------------------------ */
 
-/* Values of the next server's items may lie in this server's memory: keep what it returned before. */
+/* Values of other servers' items may lie in this server's memory: keep what it returned before. */
 static int put_run(struct batch *b, uint32_t server)
 {
 	struct farkv_put_item *part = (struct farkv_put_item *)(void *)b->part + b->first[server];
@@ -367,45 +384,46 @@ static bool bit(const uint8_t *bitmap, size_t i)
 	return bitmap[i / 8] >> i % 8 & 1;
 }
 
+/* Threads may write to bytes side by side, not to bits. */
 static int ask_run(struct batch *b, uint32_t server)
 {
-	struct router *r = b->kv->router;
+	const struct router *r = b->kv->router;
 	const uint32_t *order = b->order + b->first[server];
 	size_t n = count(b, server);
-	uint8_t *found = r->bits.mem;
+	uint8_t *bits = (uint8_t *)r->bits.mem + b->n + b->first[server] / 8 + server;
 	int err = farkv_mexists(r->member[server],
-				(struct farkv_key *)(void *)b->part + b->first[server], n, found,
+				(struct farkv_key *)(void *)b->part + b->first[server], n, bits,
 				NULL);
 
 	for (size_t i = 0; i < n; i++)
-		if (bit(found, i))
-			b->bitmap[order[i] / 8] |= (uint8_t)(1u << order[i] % 8);
+		b->found[order[i]] = bit(bits, i);
 	return err;
 }
 
 static void ask_set(struct batch *b, size_t item, int err)
 {
 	(void)err;
-	b->bitmap[item / 8] &= (uint8_t)~(1u << item % 8);
+	b->found[item] = 0;
 }
 
 int router_mexists(struct farkv *kv, const struct farkv_key *keys, size_t n, uint8_t *bitmap,
 		   size_t *prefix_out)
 {
 	static const struct batch_ops ops = {sizeof(*keys), true, ask_run, ask_set};
-	struct batch b = {.ops = &ops, .kv = kv, .n = n, .bitmap = bitmap};
-	size_t bytes = n / 8 + 1, prefix = 0;
-	/* a server's bits, and all of them */
-	uint8_t *bits = router_scratch(&kv->router->bits, 2 * bytes);
+	struct batch b = {.ops = &ops, .kv = kv, .n = n};
+	size_t prefix = 0;
 	int err;
 
-	if (!bits)
+	/* A byte for each item, and the bits of each server's. */
+	b.found = router_scratch(&kv->router->bits, n + n / 8 + CLUSTERMAP_SERVERS_MAX + 1);
+	if (!b.found)
 		return err_set(FARKV_ENOMEM, "no memory for a batch");
-	if (!bitmap)
-		b.bitmap = memset(bits + bytes, 0, bytes);
+	memset(b.found, 0, n);
 	memcpy(&b.items, &keys, sizeof(b.items)); /* only read */
 	err = run(&b);
-	while (prefix < n && bit(b.bitmap, prefix))
+	for (size_t i = 0; bitmap && i < n; i++)
+		bitmap[i / 8] |= (uint8_t)(b.found[i] << i % 8);
+	while (prefix < n && b.found[prefix])
 		prefix++;
 	*prefix_out = prefix;
 	return err;

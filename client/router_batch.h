@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
  * router_batch.h - batches on a handle of several servers: the items of each server are one batch of
- * its own, in their order. One server after the other, so round trips add up over the servers.
+ * its own, in their order. Batches that have to wait (by RDMA, or for a connection) run at the same time,
+ * each in a thread (fanout.h); over shared memory one follows the other in the caller's.
  *
  * A failure ends the batch of its server alone; the result is that of the first item that failed.
  * Arguments are checked, except that another call may be running. Keys are copied, because what an
  * earlier call returned may be a key: that memory is its server's, and the batch on that server
- * releases it before the next server's turn.
+ * releases it while others run.
  */
 #ifndef CLIENT_ROUTER_BATCH_H
 #define CLIENT_ROUTER_BATCH_H

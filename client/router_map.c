@@ -41,11 +41,6 @@ static bool extends(const struct clustermap *map, const struct clustermap *old)
 	return true;
 }
 
-static bool is_connected(const struct farkv *m)
-{
-	return m->conn.session && !(qsbr_pending(m->qsbr) & PENDING_BROKEN);
-}
-
 /*
  * Partitions of servers that have announced what they got are no longer unannounced; nor are those of a server
  * that is not connected, since it connects by the newest map only.
@@ -57,7 +52,7 @@ static void count_unannounced(struct router *r)
 		uint32_t owner = r->map.owner[p];
 		const struct farkv *m = r->member[owner];
 
-		r->unannounced[p] &= m->announced < r->required[owner] && is_connected(m);
+		r->unannounced[p] &= m->announced < r->required[owner] && router_is_connected(m);
 		r->n_unannounced += r->unannounced[p];
 	}
 }
@@ -189,7 +184,7 @@ static void ask_all(struct farkv *kv)
 	snprintf(line, sizeof(line), "%s", err_detail());
 	for (unsigned round = 0; round < 2; round++)
 		for (uint32_t i = 0; i < r->map.n_servers && !newer; i++)
-			if (is_connected(r->member[i]) == (round == 0))
+			if (router_is_connected(r->member[i]) == (round == 0))
 				newer = ask(kv, r->member[i]);
 	err_set(FARKV_EDISCONNECTED, "%s", line);
 	r->asked_ns = clock_now_ns();
@@ -331,7 +326,7 @@ static bool await(struct farkv *kv, const struct farkv *m, uint64_t at_ns)
 
 	while (!covers(m, at_ns)) {
 		/* What the member's map led to is over, and no later lease covers it. */
-		if (!is_connected(m) || map_waits(m) || clock_now_ns() >= at_ns + kv->op_timeout_ns)
+		if (!router_is_connected(m) || map_waits(m) || clock_now_ns() >= at_ns + kv->op_timeout_ns)
 			return false;
 		clock_sleep_ns(LOOK_NS);
 		/* The first answer of a new connection takes a moment. */
@@ -379,68 +374,48 @@ bool router_again(struct router_call *c, int *err)
 
 /* ---- followers ----------------------------------------------------------------------------- */
 
-static int ask_follower(struct farkv *m, uint64_t until_ns)
+struct asked {
+	const struct router *r;
+	uint64_t until_ns;
+	bool has[CLUSTERMAP_SERVERS_MAX]; /* the server's follower has all */
+};
+
+/* Ask a server, and wait until its follower has all, or it has none now. */
+static int ask_follower(void *arg, uint32_t server)
 {
-	struct msg q = {.type = MSG_WAIT_REQ};
-
-	if (!is_connected(m)) {
-		int err;
-
-		m->deadline_ns = until_ns;
-		err = relink(m);
-		if (err)
-			return err;
-	}
-	return session_call_begin(m->conn.session, &q, MSG_WAITED, until_ns);
-}
-
-/* The answer to ask_follower(). *has_out: the follower has all; otherwise there is none now. */
-static int await_follower(struct farkv *m, uint64_t until_ns, bool *has_out)
-{
-	struct msg answer;
-	int err;
-
-	while ((err = session_call_take(m->conn.session, &answer)) == FARKV_EAGAIN) {
-		if (clock_now_ns() >= until_ns) {
-			session_call_forget(m->conn.session);
-			return err_set(FARKV_ETIMEDOUT, "its follower does not go on with its copy; see "
-							"kvcli cluster status");
-		}
-		session_wait(m->conn.session, until_ns);
-	}
-	*has_out = !err && answer.epoch.number;
-	return err;
-}
-
-static int named(const struct farkv *m, int err)
-{
-	if (err)
-		handle_name_server(m, err);
-	return err;
-}
-
-/* Ask the servers of *set side by side; it becomes those that have no follower now. */
-static int ask_followers(const struct router *r, uint64_t *set, uint64_t until_ns)
-{
-	uint64_t asked = 0;
+	struct asked *a = arg;
+	struct farkv *m = a->r->member[server];
+	struct msg q = {.type = MSG_WAIT_REQ}, answer;
 	int err = 0;
 
-	for (uint32_t i = 0; i < r->map.n_servers && !err; i++) {
-		if (!(*set >> i & 1))
-			continue;
-		err = named(r->member[i], ask_follower(r->member[i], until_ns));
-		asked |= (uint64_t)!err << i;
+	if (!router_is_connected(m)) {
+		m->deadline_ns = a->until_ns;
+		err = relink(m);
 	}
-	for (uint32_t i = 0; i < r->map.n_servers; i++) {
-		bool has = false;
+	if (err)
+		return err;
+	err = session_call(m->conn.session, &q, MSG_WAITED, &answer, a->until_ns);
+	if (err == FARKV_ETIMEDOUT)
+		err_set(err, "its follower does not go on with its copy; see kvcli cluster status");
+	a->has[server] = !err && answer.epoch.number;
+	return err;
+}
 
+/* Ask the servers of *set; it becomes those that have no follower now. */
+static int ask_followers(struct router *r, uint64_t *set, uint64_t until_ns)
+{
+	struct asked a = {.r = r, .until_ns = until_ns};
+	uint64_t asked = *set;
+	int err = 0;
+
+	router_fan_out(r, asked, asked, ask_follower, &a);
+	for (uint32_t i = 0; i < r->map.n_servers && !err; i++) {
 		if (!(asked >> i & 1))
 			continue;
+		err = fanout_result(&r->fanout, i);
 		if (err)
-			session_call_forget(r->member[i]->conn.session);
-		else
-			err = named(r->member[i], await_follower(r->member[i], until_ns, &has));
-		*set &= ~((uint64_t)has << i);
+			handle_name_server(r->member[i], err);
+		*set &= ~((uint64_t)a.has[i] << i);
 	}
 	return err;
 }
@@ -448,11 +423,9 @@ static int ask_followers(const struct router *r, uint64_t *set, uint64_t until_n
 /* Until all followers have all that was written before, or `until_ns`. */
 static int wait_for_all(struct farkv *kv, uint64_t until_ns)
 {
-	const struct router *r = kv->router;
-	uint64_t set = 0;
+	struct router *r = kv->router;
+	uint64_t set = router_all_servers(r);
 
-	for (uint32_t i = 0; i < r->map.n_servers; i++)
-		set |= (uint64_t)!router_skips(r, i) << i;
 	for (;;) {
 		int err = ask_followers(r, &set, until_ns);
 

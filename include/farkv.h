@@ -582,7 +582,8 @@ void farkv_options_init(struct farkv_options *o);
  * FARKV_ENOMEM, FARKV_ESYS.
  *
  * The first handle of a process starts its control thread, which blocks all signals, as do the
- * threads that make new connections. Blocks up to connect_timeout_ms.
+ * threads that make new connections and those of calls on several servers. Blocks up to
+ * connect_timeout_ms.
  */
 int farkv_open(const char *uri, const struct farkv_options *opts,
 	       struct farkv **kv_out) FARKV_MUST_CHECK;

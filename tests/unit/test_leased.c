@@ -15,6 +15,7 @@
 
 #include "client/handle.h"
 #include "client/router.h"
+#include "client/router_map.h"
 #include "common/base/atomic.h"
 #include "common/base/clock.h"
 #include "common/proto/clustermap.h"
@@ -22,7 +23,7 @@
 #include "tests/rig/handle_rig.h"
 #include "tests/rig/test_main.h"
 
-enum { A, B };
+enum { A, B, HALVES };
 
 static struct fake_server server[2];
 static struct farkv *leased;
@@ -30,15 +31,17 @@ static char key[16]; /* of the partition that moves */
 
 /* ---- maps and leases --------------------------------------------------------------------------- */
 
-/* Of an epoch by which all partitions are `owner`'s, fenced if `fenced`. */
+/* Of an epoch by which all partitions are `owner`'s, or half are A's, half are B's; fenced if `fenced`. */
 static struct clustermap *map_make(uint64_t epoch, unsigned owner, bool fenced)
 {
+	static const char *const owners[] = {[A] = "partitions 0-4095 a\n", [B] = "partitions 0-4095 b\n",
+					     [HALVES] = "partitions 0-2047 a\npartitions 2048-4095 b\n"};
 	char text[1024];
 	struct clustermap *map;
 	int n = snprintf(text, sizeof(text),
 			 "farkv cluster 1\nepoch %llu\nseed 0123456789abcdef\nlease 60000\n"
-			 "server a shm://%s\nserver b shm://%s\npartitions 0-4095 %c\n%s",
-			 (unsigned long long)epoch, server[A].path, server[B].path, owner ? 'b' : 'a',
+			 "server a shm://%s\nserver b shm://%s\n%s%s",
+			 (unsigned long long)epoch, server[A].path, server[B].path, owners[owner],
 			 fenced ? "move 0-4095 b fenced\n" : "");
 
 	ck_assert_int_eq(clustermap_parse("map", text, (size_t)n, &map), 0);
@@ -267,6 +270,91 @@ START_TEST(batch__a_map_that_comes_after_its_begin__does_not_cover_it)
 }
 END_TEST
 
+/* ---- servers at the same time --------------------------------------------------------------------- */
+
+static struct farkv_get_item halves[2]; /* a key of each server */
+static bool ended;
+
+static void halves_setup(void)
+{
+	static char keys[2][16];
+
+	for (unsigned i = 0; i < 2; i++)
+		map_send(i, 2, HALVES, false);
+	for (unsigned i = 0; i < 2; i++)
+		control_sync(i);
+	ck_assert(router_take_maps(leased));
+	for (unsigned i = 0; i < 2; i++) {
+		unsigned n = 0;
+
+		do
+			snprintf(keys[i], sizeof(keys[i]), "%u", n++);
+		while (clustermap_owner(&leased->router->map, keys[i], strlen(keys[i])) != i);
+		halves[i] = (struct farkv_get_item){.key = keys[i], .key_len = strlen(keys[i])};
+	}
+}
+
+static void *pings(void *unused)
+{
+	int err = farkv_ping(leased, NULL);
+
+	(void)unused;
+	(void)err;
+	return NULL;
+}
+
+/* Nobody answers: the second one is asked while the first one is. */
+START_TEST(call_on_all__asks_the_servers_at_the_same_time)
+{
+	pthread_t thread;
+
+	halves_setup();
+	for (unsigned i = 0; i < 2; i++)
+		fake_server_set(&server[i], ignore_requests, true);
+	pthread_create(&thread, NULL, pings, NULL);
+	for (unsigned i = 0; i < 2; i++)
+		ck_assert(fake_server_wait(&server[i], MSG_PING, 1));
+	/* It is asked again after it was cut off. */
+	for (unsigned i = 0; i < 2; i++) {
+		fake_server_set(&server[i], ignore_requests, false);
+		fake_server_hangup(&server[i]);
+	}
+	pthread_join(thread, NULL);
+}
+END_TEST
+
+static void *gets(void *unused)
+{
+	(void)unused;
+	ck_assert_int_ne(farkv_mget(leased, halves, 2), 0);
+	atom_store_publish(&ended, true);
+	return NULL;
+}
+
+/* Both are away, and silent when the batch connects: it waits for both at once. */
+START_TEST(batch__waits_for_servers_at_the_same_time)
+{
+	bool both = false;
+	pthread_t thread;
+
+	halves_setup();
+	for (unsigned i = 0; i < 2; i++) {
+		fake_server_set(&server[i], hello, FAKE_SILENT);
+		fake_server_hangup(&server[i]);
+		member(i)->op_timeout_ns = 3 * NS_PER_SEC;
+	}
+	/* The first one is told that the connections have ended. */
+	while (farkv_mget(leased, halves, 2) == 0)
+		;
+	atom_store_publish(&ended, false);
+	pthread_create(&thread, NULL, gets, NULL);
+	while (!both && !atom_load_follow(&ended))
+		both = handle_is_busy(member(A)) && handle_is_busy(member(B));
+	pthread_join(thread, NULL);
+	ck_assert(both);
+}
+END_TEST
+
 static Suite *suite(void)
 {
 	Suite *s = suite_create("leased");
@@ -280,6 +368,8 @@ static Suite *suite(void)
 	tcase_add_test(t, fence__calls_wait_for_the_next_map);
 	tcase_add_test(t, map__not_acknowledged_while_a_request_by_an_older_one_runs);
 	tcase_add_test(t, batch__a_map_that_comes_after_its_begin__does_not_cover_it);
+	tcase_add_test(t, call_on_all__asks_the_servers_at_the_same_time);
+	tcase_add_test(t, batch__waits_for_servers_at_the_same_time);
 	suite_add_tcase(s, t);
 	return s;
 }
