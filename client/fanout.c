@@ -35,7 +35,11 @@ static void *helper_main(void *arg)
 
 	pthread_mutex_lock(&f->lock);
 	while (!f->ends) {
-		run_left(f);
+		/* One that wakes up late may find the next call, which has use for fewer. */
+		if (f->left && f->helpers > 0) {
+			f->helpers--;
+			run_left(f);
+		}
 		if (!f->running)
 			pthread_cond_signal(&f->ended);
 		pthread_cond_wait(&f->begun, &f->lock);
@@ -59,6 +63,7 @@ void fanout_init(struct fanout *f)
 	pthread_cond_init(&f->begun, NULL);
 	pthread_cond_init(&f->ended, NULL);
 	f->n_threads = f->running = 0;
+	f->helpers = 0;
 	f->left = 0;
 	f->ends = false;
 }
@@ -82,6 +87,7 @@ void fanout_run(struct fanout *f, uint64_t parts, unsigned helpers, fanout_step 
 	f->step = step;
 	f->arg = arg;
 	f->left = parts;
+	f->helpers = helpers;
 	start_helpers(f, helpers);
 	for (unsigned i = 0; i < helpers; i++)
 		pthread_cond_signal(&f->begun);

@@ -29,6 +29,7 @@ struct fanout {
 	fanout_step *step;
 	void *arg;
 	uint64_t left;    /* parts that have not begun, a bit for each */
+	unsigned helpers; /* so many threads more may take parts of this call */
 	uint32_t running; /* parts that have begun and not ended */
 	/* of each part of the last call */
 	int err[FANOUT_PARTS_MAX];
