@@ -173,7 +173,7 @@ static void abort_all(struct batch *b)
 		b->ops->set_item(b, i, FARKV_EABORTED);
 }
 
-static int run_part(void *arg, uint32_t server)
+static int run_server(void *arg, uint32_t server)
 {
 	struct batch *b = arg;
 
@@ -187,7 +187,7 @@ static void run_all(struct batch *b)
 
 	for (uint32_t s = 0; s < b->n_servers; s++)
 		servers |= (uint64_t)(count(b, s) > 0) << s;
-	router_fan_out(r, servers, router_distant(r, servers), run_part, b);
+	router_fan_out(r, servers, router_distant(r, servers), run_server, b);
 	for (uint32_t s = 0; s < b->n_servers; s++) {
 		int err = count(b, s) > 0 ? fanout_result(&r->fanout, s) : 0;
 

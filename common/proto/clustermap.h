@@ -123,7 +123,7 @@ int clustermap_take_over(const struct clustermap *m, uint64_t gone, uint64_t liv
 int clustermap_begin(const struct clustermap *m, uint32_t server, uint64_t living,
 		     struct clustermap **out);
 
-/** A server at the end of the list, without partitions; or one that is drained, which is so no longer. */
+/** Add a server to the end of the list, without partitions; or end the draining of one that is drained. */
 int clustermap_add(const struct clustermap *m, const char *name, const char *address,
 		   struct clustermap **out);
 

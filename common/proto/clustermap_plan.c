@@ -86,7 +86,7 @@ static uint64_t promote(struct clustermap *m, uint64_t gone, uint64_t living)
 
 /*
  * Divide what `gone` still has among `heirs`, and return those that have got some: into equal runs, or,
- * if `whole`, without cutting the runs that are there, which makes the text no longer.
+ * if `whole`, without cutting the runs that are there, so that the text does not grow.
  */
 static uint64_t divide(struct clustermap *m, uint64_t gone, uint64_t heirs, bool whole)
 {

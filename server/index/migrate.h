@@ -21,7 +21,7 @@
  * that are current or to a complete new subtable: migration_begin() on such a subtable
  * continues the old migration, of the same kind if that had begun to publish.
  *
- * One at a time, in the control thread.
+ * One at a time, in the event loop's thread.
  */
 #ifndef SERVER_INDEX_MIGRATE_H
 #define SERVER_INDEX_MIGRATE_H

@@ -8,7 +8,7 @@
  * for it and names it in the log.
  *
  * After a barrier exhausted blocks and retired pages are free. One runs at a time; memory
- * retired after its beginning waits for the next one. Control thread only.
+ * retired after its beginning waits for the next one. Event loop only.
  */
 #ifndef SERVER_LOOP_BARRIER_H
 #define SERVER_LOOP_BARRIER_H

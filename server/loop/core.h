@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
  * core.h - the state of the control loop, and what its files share: the tick, limits of log
- * lines, numbers, the table of modules. All of it is the control thread's.
+ * lines, numbers, the table of modules. All of it is the event loop's.
  *
  * Calls go down only: control.c, the connections (conn_*.c), dispatch.c, the modules,
  * session.c, core.c. What a lower file has to tell the modules goes through their table.

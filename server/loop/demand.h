@@ -2,7 +2,7 @@
 /**
  * demand.h - how many blocks of each class were granted lately: counters that leak.
  *
- * Control thread only.
+ * Event loop only.
  */
 #ifndef SERVER_LOOP_DEMAND_H
 #define SERVER_LOOP_DEMAND_H

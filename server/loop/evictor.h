@@ -15,7 +15,7 @@
  *
  * Rule 3. A request waits until it gets some, or until a whole round of visits has evicted nothing.
  *
- * Control thread only.
+ * Event loop only.
  */
 #ifndef SERVER_LOOP_EVICTOR_H
 #define SERVER_LOOP_EVICTOR_H

@@ -18,7 +18,7 @@
  * not changed. The check runs in slices and does not divide a block. It begins a subtable again
  * that is migrated between two slices. One check runs at a time; requests that come meanwhile
  * get the next one. Checks that only read-only sessions ask for are separated by a rest.
- * Control thread only.
+ * Event loop only.
  */
 #ifndef SERVER_LOOP_FSCK_H
 #define SERVER_LOOP_FSCK_H

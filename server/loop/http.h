@@ -4,7 +4,7 @@
  *
  * A connection has HTTP_HEAD_MAX bytes and HTTP_PATIENCE_S seconds for all of it, however it uses
  * them. With HTTP_CONNECTIONS_MAX of them the oldest is closed for a new one: slow clients cost
- * only themselves. Control thread only.
+ * only themselves. Event loop only.
  */
 #ifndef SERVER_LOOP_HTTP_H
 #define SERVER_LOOP_HTTP_H

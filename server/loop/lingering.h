@@ -20,7 +20,7 @@
  * it (memfd_create(2), F_SEAL_WRITE). A client that has tampered with the seals is not
  * waited for: a reader harms only itself, and a writer could damage everything anyway.
  *
- * Control thread only.
+ * Event loop only.
  */
 #ifndef SERVER_LOOP_LINGERING_H
 #define SERVER_LOOP_LINGERING_H

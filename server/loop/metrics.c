@@ -294,7 +294,7 @@ static void add_pause(struct evbuffer *out, const struct pause_sum *sum, const c
 static void add_pauses(struct evbuffer *out, const struct pauses *p)
 {
 	add_head(out, "farkv_pause_seconds", "histogram",
-		 "Times for which the control thread did one thing and answered nobody");
+		 "Times for which the event loop did one thing and answered nobody");
 	for (unsigned kind = 1; kind < MSG_PAUSE_KIND_END; kind++)
 		add_pause(out, &p->sum[kind], msg_pause_name(kind));
 	add_head(out, "farkv_pause_longest_seconds", GAUGE, "The longest of them");

@@ -3,7 +3,7 @@
  * passes.h - what the source of a copy does for the server that copies (server/follower/follower.h): a
  * message per pass. And clients that wait until the follower has what they wrote.
  *
- * One session follows: the latest that began a pass of that kind. Control thread only.
+ * One session follows: the latest that began a pass of that kind. Event loop only.
  */
 #ifndef SERVER_LOOP_PASSES_H
 #define SERVER_LOOP_PASSES_H

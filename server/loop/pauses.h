@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * pauses.h - the longest times for which the control thread did one thing, and answered nobody.
+ * pauses.h - the longest times for which the event loop did one thing, and answered nobody.
  *
  * Single calls, gets and puts above all, do not notice them; requests for blocks and for
- * statistics, and new clients, do. Control thread only.
+ * statistics, and new clients, do. Event loop only.
  */
 #ifndef SERVER_LOOP_PAUSES_H
 #define SERVER_LOOP_PAUSES_H

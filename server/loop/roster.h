@@ -2,7 +2,7 @@
 /**
  * roster.h - the region's session table: which sessions may still use the region, for a later
  * server. Written before WELCOME is sent; cleared when the session can do nothing any more.
- * Control thread only.
+ * Event loop only.
  */
 #ifndef SERVER_LOOP_ROSTER_H
 #define SERVER_LOOP_ROSTER_H

@@ -19,7 +19,7 @@
  *   to be visited to the visited part (region_walk).
  *
  * The walk, the questions and the removal of marks run in slices. On an idle server no timer
- * of a sweep runs. Control thread only.
+ * of a sweep runs. Event loop only.
  */
 #ifndef SERVER_LOOP_SWEEP_H
 #define SERVER_LOOP_SWEEP_H

@@ -4,7 +4,7 @@
  *
  * Growth, sweeps, checks and counts can take long, while the control loop must answer. Each of
  * them is a piece of work whose step() is called between two rounds of the loop, for a short
- * while each time, until it has nothing left to do. All in the control thread: no locks.
+ * while each time, until it has nothing left to do. All in the event loop's thread: no locks.
  */
 #ifndef SERVER_LOOP_WORK_H
 #define SERVER_LOOP_WORK_H

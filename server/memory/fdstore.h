@@ -5,7 +5,7 @@
  * service is stopped for good. The socket of a socket unit comes in the same list. All have names
  * that begin with "farkv-".
  *
- * One store for the process, used by the control thread alone.
+ * One store for the process, used by the event loop alone.
  */
 #ifndef SERVER_MEMORY_FDSTORE_H
 #define SERVER_MEMORY_FDSTORE_H

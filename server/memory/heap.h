@@ -2,7 +2,7 @@
 /**
  * heap.h - which pages of the data area are in use: the server's private map, outside the
  * region, where clients cannot damage it. It writes the region's page map, for a later server.
- * Control thread only.
+ * Event loop only.
  */
 #ifndef SERVER_MEMORY_HEAP_H
 #define SERVER_MEMORY_HEAP_H

@@ -8,7 +8,7 @@
  * fallocate(2) when the heap first allocates it. If the kernel refuses, or a limit would be
  * passed (memlimit.h), the client gets "no memory".
  *
- * Control thread only, apart from limits_admit() and limits_taken(). A reserved page stays
+ * Event loop only, apart from limits_admit() and limits_taken(). A reserved page stays
  * reserved.
  */
 #ifndef SERVER_MEMORY_RESERVE_H

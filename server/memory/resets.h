@@ -3,7 +3,7 @@
  * resets.h - pages whose blocks' incarnations began again, the latest of them. A server that follows
  * this one asks for them (PASS): until then an unchanged word names an unchanged content.
  *
- * Entries are numbered from 0 on. Control thread only.
+ * Entries are numbered from 0 on. Event loop only.
  */
 #ifndef SERVER_MEMORY_RESETS_H
 #define SERVER_MEMORY_RESETS_H

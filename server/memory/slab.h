@@ -11,7 +11,7 @@
  * can be retired (evacuate.h), and its pages serve another class or the index. Incarnations
  * in a new segment start at 0, since a barrier lies between.
  *
- * Two bytes of private memory per block; nothing in the region. Control thread only.
+ * Two bytes of private memory per block; nothing in the region. Event loop only.
  */
 #ifndef SERVER_MEMORY_SLAB_H
 #define SERVER_MEMORY_SLAB_H
