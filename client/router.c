@@ -11,7 +11,7 @@
 
 #include "queue.h"
 
-bool router_counts_now(const struct farkv *kv, const struct farkv *member)
+bool router_lease_covers_now(const struct farkv *kv, const struct farkv *member)
 {
 	const struct session *s = member->conn.session;
 
@@ -33,7 +33,7 @@ void router_settle(struct farkv *kv)
 			atom_store_relaxed(&m->busy, false);
 		}
 		/* Before the next map is taken: a lease by that one does not cover them. */
-		if (queue_in_flight(m) > 0 && !router_counts_now(kv, m))
+		if (queue_in_flight(m) > 0 && !router_lease_covers_now(kv, m))
 			r->uncovered[i] = queue_in_flight(m);
 		atom_store_publish(&m->routed, 0u);
 	}

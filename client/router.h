@@ -78,7 +78,7 @@ uint64_t router_all_servers(const struct router *r);
 struct farkv *router_numbered(const struct farkv *kv, uint64_t number);
 
 /** True if what was done at the member until now counts: its lease covers this moment (router_map.h). */
-bool router_counts_now(const struct farkv *kv, const struct farkv *member);
+bool router_lease_covers_now(const struct farkv *kv, const struct farkv *member);
 
 /** Complete the requests in flight; their completions stay. */
 void router_settle(struct farkv *kv);

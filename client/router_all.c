@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "common/base/clock.h"
 #include "common/base/err.h"
 #include "common/base/util.h"
 #include "common/region/hash.h"
@@ -96,7 +97,7 @@ int router_scan(struct farkv *kv, uint64_t *cursor, size_t max,
 	} else if ((err = router_enter_wholly(kv, UINT64_C(1) << server)) == 0) {
 		err = scan_member(r->member[server], &position, max, items_out, n_out);
 		if (!err || err == FARKV_ECORRUPT)
-			lapsed = router_counts(kv, r->member[server]);
+			lapsed = router_await_lease(kv, r->member[server], clock_now_ns());
 		if (!lapsed && r->leased)
 			lapsed = keep_own(r, (uint32_t)server, items_out, n_out);
 		err = lapsed ? lapsed : err;
@@ -191,6 +192,7 @@ int router_clear(struct farkv *kv, uint64_t *deleted_out)
 	const uint64_t none = 0;
 	struct all a = {.r = kv->router, .call = clear, .first = &none, .bytes = sizeof(none)};
 	char line[ERR_LINE_MAX];
+	uint64_t ended;
 	int first = 0, err = router_begin(kv);
 
 	if (!err && (err = router_enter_wholly(kv, UINT64_MAX)))
@@ -198,6 +200,7 @@ int router_clear(struct farkv *kv, uint64_t *deleted_out)
 	if (err)
 		return err;
 	err = call_all(&a);
+	ended = clock_now_ns();
 	for (uint32_t i = 0; !err && i < a.r->map.n_servers; i++) {
 		int failed;
 
@@ -205,7 +208,7 @@ int router_clear(struct farkv *kv, uint64_t *deleted_out)
 			continue;
 		*deleted_out += *(uint64_t *)one_of(&a, i);
 		failed = result_of(&a, i);
-		if (!failed && (failed = router_counts(kv, a.r->member[i])))
+		if (!failed && (failed = router_await_lease(kv, a.r->member[i], ended)))
 			handle_name_server(a.r->member[i], failed);
 		if (failed && !first) {
 			first = failed;
@@ -254,6 +257,12 @@ static void add_fields(void *sum, const void *one, size_t size)
 	}
 }
 
+/* 0: none. */
+static uint64_t smallest(uint64_t a, uint64_t b)
+{
+	return a && b ? UTIL_MIN(a, b) : a | b;
+}
+
 /* Fields of farkv_stats of which a sum means nothing. */
 static void stats_extremes(struct farkv_stats *sum, const struct farkv_stats *a,
 			   const struct farkv_stats *b)
@@ -267,8 +276,13 @@ static void stats_extremes(struct farkv_stats *sum, const struct farkv_stats *a,
 	sum->sweep_ns = UTIL_MAX(a->sweep_ns, b->sweep_ns);
 	sum->follower_lag_ms = UTIL_MAX(a->follower_lag_ms, b->follower_lag_ms);
 	/* What every server takes; `a` is all 0 at first. */
-	sum->max_key = a->max_key ? UTIL_MIN(a->max_key, b->max_key) : b->max_key;
-	sum->max_value = a->max_value ? UTIL_MIN(a->max_value, b->max_value) : b->max_value;
+	sum->max_key = smallest(a->max_key, b->max_key);
+	sum->max_value = smallest(a->max_value, b->max_value);
+	sum->cache = a->cache | b->cache;
+	sum->saved_at_ms = smallest(a->saved_at_ms, b->saved_at_ms);
+	sum->victim_age_ms = smallest(a->victim_age_ms, b->victim_age_ms);
+	for (unsigned i = 0; i < FARKV_SIZES; i++)
+		sum->sizes[i].victim_age_ms = smallest(a->sizes[i].victim_age_ms, b->sizes[i].victim_age_ms);
 	sum->index_load_permille = slots ? (a->index_load_permille * a->index_slots +
 					    b->index_load_permille * b->index_slots) / slots : 0;
 }
@@ -319,6 +333,7 @@ static void add_fsck(void *out, const void *in)
 	const struct farkv_fsck *one = in;
 
 	add_fields(sum, one, sizeof(*one));
+	sum->duration_ns = UTIL_MAX(before.duration_ns, one->duration_ns);
 	sum->first_page = finds_fault(&before) ? before.first_page : one->first_page;
 	sum->first_slot = finds_fault(&before) ? before.first_slot : one->first_slot;
 	sum->undecided = before.undecided ? before.undecided : one->undecided;

@@ -199,9 +199,13 @@ static void run_all(struct batch *b)
 /* What no lease covers does not count. A wait for a lease may install a map, by which no batch runs. */
 static void judge_all(struct batch *b)
 {
-	for (uint32_t s = 0; s < b->n_servers; s++) {
-		int lapsed = count(b, s) > 0 ? router_counts(b->kv, b->kv->router->member[s]) : 0;
+	uint64_t ended = clock_now_ns();
 
+	for (uint32_t s = 0; s < b->n_servers; s++) {
+		int lapsed = 0;
+
+		if (count(b, s) > 0)
+			lapsed = router_await_lease(b->kv, b->kv->router->member[s], ended);
 		if (!lapsed)
 			continue;
 		for (size_t i = b->first[s]; i < b->first[s + 1]; i++)

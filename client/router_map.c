@@ -345,9 +345,9 @@ static int not_covered(const struct farkv *m, int err)
 					     ", so what it has may be old");
 }
 
-int router_counts(struct farkv *kv, const struct farkv *member)
+int router_await_lease(struct farkv *kv, const struct farkv *member, uint64_t at_ns)
 {
-	if (router_counts_now(kv, member) || await(kv, member, clock_now_ns()))
+	if (!kv->router->leased || await(kv, member, at_ns))
 		return 0;
 	return not_covered(member, FARKV_EDISCONNECTED);
 }

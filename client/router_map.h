@@ -78,9 +78,10 @@ static inline bool router_blocks_any(const struct router *r)
 bool router_wait_for_map(struct farkv *kv, uint64_t until_ns);
 
 /**
- * For a call on many keys that has ended at a member: 0 if it counts, else FARKV_EDISCONNECTED. Waits.
+ * A call had ended at this member at `at_ns`: 0 if a lease covers that moment, so that the call counts, else
+ * FARKV_EDISCONNECTED. Waits for a lease, at most until op_timeout_ms after `at_ns`.
  */
-int router_counts(struct farkv *kv, const struct farkv *member);
+int router_await_lease(struct farkv *kv, const struct farkv *member, uint64_t at_ns);
 
 /** A member has failed with `err`: look for a newer map, unless that was done just now. */
 void router_renew(struct farkv *kv, int err);

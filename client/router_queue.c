@@ -161,7 +161,7 @@ static size_t count_uncovered(struct farkv *kv, const struct farkv *m, size_t n)
 	size_t some = UTIL_MIN(*uncovered, n);
 
 	*uncovered -= some;
-	return router_counts_now(kv, m) ? some : n;
+	return router_lease_covers_now(kv, m) ? some : n;
 }
 
 /*
