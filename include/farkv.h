@@ -12,15 +12,15 @@
  * interrupted by a signal handler) changes nothing and returns FARKV_EINVAL. To save an atomic
  * operation per call, this check misses two calls that begin at the very same moment; they
  * corrupt the handle, and so does a call on a closed handle. Only farkv_close() recognizes
- * closed handles. farkv_counters() and farkv_in_flight() do not check.
+ * closed handles. farkv_counters(), farkv_in_flight(), farkv_server() and farkv_latency() do not check.
  * A call on a handle with requests in flight first completes these, except farkv_submit(),
- * farkv_poll(), farkv_wait(), farkv_in_flight(), farkv_event_fd(), farkv_counters(),
- * farkv_buf_alloc(), farkv_buf_free(), farkv_buf_register(), and farkv_close(), which drops
- * them.
+ * farkv_poll(), farkv_wait(), farkv_in_flight(), farkv_event_fd(), farkv_counters(), farkv_server(),
+ * farkv_latency(), farkv_buf_alloc(), farkv_buf_free(), farkv_buf_register(), and farkv_close(), which
+ * drops them.
  * Signals: no call is async-signal-safe. Cancellation: a thread must not be cancelled
  * (pthread_cancel(3)) within a call. Fork: a child must open its own handles; calls on an
- * inherited handle return FARKV_EDISCONNECTED, except farkv_counters(), which returns the
- * parent's counts, and farkv_in_flight(), which returns 0.
+ * inherited handle return FARKV_EDISCONNECTED, except farkv_counters() and farkv_latency(), which
+ * return the parent's figures, farkv_server(), and farkv_in_flight(), which returns 0.
  *
  * Errors: every function that can fail returns 0 or a negative number from the list below.
  * farkv_strerror() gives the text of a number; farkv_errdetail() says in one line what was
@@ -40,6 +40,11 @@
  * no limit.
  * farkv_submit() and farkv_poll() never wait for the server, a name or a new connection, which
  * a thread of the library makes. Other calls wait for it.
+ *
+ * Clusters whose map changes (ZooKeeper): a call may wait for three things, op_timeout_ms each: until
+ * its key's partition has moved, at its server, and for a lease that covers it; and once more after
+ * each change of the map. When a server is away, a call, and farkv_submit() and farkv_poll() too, may
+ * ask the others for a newer map: at most every 50 ms, and 0.2 s for each server that does not answer.
  */
 #ifndef FARKV_H
 #define FARKV_H
@@ -462,7 +467,8 @@ struct farkv_stats {
 				       find room, ever */
 	uint64_t cache;           /**< 1: the server evicts */
 	uint64_t victim_age_ms;   /**< of the key that was evicted last: at least so
-				       long before, it was put or last seen in use */
+				       long before, it was put or last seen in use; of a
+				       cluster the smallest */
 	/** The same by block size: sizes[i] is of blocks of 2^(i+6) bytes to less than twice as
 	    many. */
 	struct farkv_size_stats sizes[FARKV_SIZES];
@@ -975,8 +981,9 @@ int farkv_mput(struct farkv *kv, struct farkv_put_item *items,
  * Submit `n` requests, to be executed in parallel with all others in flight. Does not wait, and
  * does not reconnect. (By RDMA this call and farkv_poll() read the directory again after the
  * index has changed its shape: two round trips, for which they spin. A device that does not
- * answer may hold them until the deadline. While the partition of the first key moves to another
- * server of a cluster, and nothing is in flight, this call waits.)
+ * answer may hold them until the deadline. In a cluster whose map has changed it first completes what
+ * is in flight by the older one. While the partition of the first key moves to another server, and
+ * nothing is in flight, it waits for that.)
  *
  * The structs are copied; key, value and buffer stay the caller's and must not be changed until
  * farkv_poll() or farkv_wait() has returned the request's completion, or the handle is closed.
@@ -986,8 +993,9 @@ int farkv_mput(struct farkv *kv, struct farkv_put_item *items,
  * Requests in flight have no order: two with one key are as two of different clients. For an
  * order, submit the second when the first is complete.
  *
- * Returns how many were accepted, from the first on: n, or fewer if the queue is full or the next
- * request is malformed. If none was accepted: FARKV_EAGAIN (full: take completions),
+ * Returns how many were accepted, from the first on: n, or fewer if the queue is full, the next
+ * request is malformed, or its key's partition is moving to another server. If none was accepted:
+ * FARKV_EAGAIN (full, or the first key's partition is moving: take completions),
  * FARKV_EINVAL (kind, flags or reserved fields, or `buf` is NULL with a length),
  * FARKV_EDISCONNECTED (a child of fork()), FARKV_ENOMEM (only at the first call), FARKV_ETIMEDOUT (the
  * first key's partition does not get to its new server). All other errors
@@ -1022,7 +1030,8 @@ int farkv_poll(struct farkv *kv, struct farkv_completion *completions,
 
 /**
  * As farkv_poll(), but if no request is complete, wait until one is, none is in flight, or
- * `timeout_ms` have passed. By RDMA it spins, as all calls do.
+ * `timeout_ms` have passed; with 0 it is farkv_poll(). Results and errors as that. By RDMA it spins, as
+ * all calls do; a cluster's handle looks once a millisecond while all requests wait for their servers.
  */
 int farkv_wait(struct farkv *kv, struct farkv_completion *completions, size_t max,
 	       uint32_t timeout_ms) FARKV_MUST_CHECK;
@@ -1147,10 +1156,12 @@ int farkv_fsck(struct farkv *kv, struct farkv_fsck *f) FARKV_MUST_CHECK;
  * that is no cluster has one. The caller sets `out->size`. FARKV_ENOTFOUND: there are no more;
  * FARKV_EINVAL. No cost; nothing is asked of the server.
  *
- * Texts and `handle` belong to `kv`, live until farkv_close() on it, and are for its thread. The
+ * What it says is the map's that this handle has, which may be older than the cluster's. Texts and
+ * `handle` belong to `kv`, live until farkv_close() on it, and are for its thread. The
  * handle is for questions about that server: farkv_ping(), farkv_stats(), farkv_fsck(),
  * farkv_counters(), farkv_client_next(), farkv_kill(), farkv_class_next(), farkv_pause_next(),
- * farkv_scan(). A key that is written by it may belong to another server, and is then not found by `kv`.
+ * farkv_scan(), which also lists copies of other servers' keys there. A key that is written by it may
+ * belong to another server, and is then not found by `kv`.
  */
 int farkv_server(struct farkv *kv, size_t i, struct farkv_server *out) FARKV_MUST_CHECK;
 
@@ -1158,14 +1169,17 @@ int farkv_server(struct farkv *kv, size_t i, struct farkv_server *out) FARKV_MUS
  * Wait until the followers of a cluster's servers have all that this handle has written and that has
  * returned: then it outlives any one server. Requests in flight are completed first.
  *
- * A follower copies in passes, so this takes as long as the rest of a pass and one more: milliseconds
- * to some tenths of a second with 10 M keys. One message to each server; no round trip of a write gets
- * longer, whether this is called or not.
+ * A follower copies in passes and rests between them, so this takes as long as the rest of a pass, one
+ * more with the rests, and the server's next look at the map: tens of milliseconds to a second with 10 M
+ * keys. One message to each server, all at the same time, and one more every 50 ms to a server that has no
+ * follower now. No round trip of a write gets longer, whether this is called or not. `timeout_ms` alone
+ * bounds it; with 0 it can only fail.
  *
  * FARKV_EDISCONNECTED: a server is away, or has lost its keys since the last call (or since the open):
  * what was written to it and not waited for may be lost; the next call counts from now on.
  * FARKV_ETIMEDOUT: not within `timeout_ms`, perhaps because a server has no follower with a whole copy.
- * FARKV_ENOTSUP: one server, or a cluster without followers. FARKV_EINVAL as farkv_ping().
+ * FARKV_ENOTSUP: one server, or a cluster without followers; also a handle of farkv_server().
+ * FARKV_EINVAL, FARKV_ENOMEM as farkv_ping().
  */
 int farkv_wait_followers(struct farkv *kv, uint32_t timeout_ms) FARKV_MUST_CHECK;
 

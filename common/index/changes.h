@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
  * index/changes.h - the keys whose slot words differ from those of the pass before, in the order of
- * hashes. doc/cluster.md, Followers, has the rule and its proof.
+ * hashes. doc/cluster.md, "Followers and moves: the rules", has the rule.
  *
  * A pass remembers the words of each subtable, 8 bytes a slot. In the same subtable a slot stays its
  * key's (I1), and an unchanged word names an unchanged content, unless the incarnations of its block
- * began again meanwhile: the caller names the pages of such blocks. A subtable without remembered
+ * restarted at 0 meanwhile: the caller names the pages of such blocks. A subtable without remembered
  * words is listed whole: the first pass, a split, a compaction.
  */
 #ifndef COMMON_INDEX_CHANGES_H
@@ -27,12 +27,12 @@ void index_changes_free(struct index_changes *c);
 void index_changes_begin(struct index_changes *c);
 
 /**
- * In the pass that has just begun all words count as changed that name a block in these pages of the
+ * In the pass that has just begun treat all words as changed that name a block in these pages of the
  * region. 0, or FARKV_ENOMEM.
  */
 int index_changes_doubt(struct index_changes *c, const struct index *ix, uint64_t page,
 			uint64_t pages);
-/** ... all words: nothing is remembered. */
+/** In the pass that has just begun treat all words as changed. */
 void index_changes_doubt_all(struct index_changes *c);
 
 struct index_change {

@@ -14,7 +14,8 @@
  *   replicas 1                       copies of each key; only with a lease; 0 if there is no such line
  *   server a shm:///run/farkv/a.sock NAME ADDRESS; 1 to 64 of them, names and addresses differ
  *   server b kv://host:7670 6        ... and the epoch by which it last began, empty
- *   server c kv://other:7670 0 drained  ... it gets none by balancing, nor by a takeover but of what it follows
+ *   server c kv://other:7670 0 drained  ... it gets none by balancing, and by a takeover only those of a server
+ *                                    that it follows, or if all are drained
  *   follower a b                     b has a whole copy of what a has; at most one for each server
  *   partitions 0-2047 a              FIRST-LAST NAME, in ascending order, all of 0-4095
  *   partitions 2048-4095 b

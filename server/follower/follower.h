@@ -2,7 +2,7 @@
 /**
  * follower.h - a child process of the server that copies keys from another server of the cluster
  * into its own, as a client of both: for a follower, and for partitions that move. Neither server's
- * loop takes part but for a message per pass.
+ * event loop takes part but for a few messages per pass.
  *
  * A pass looks at every word of the source's index by READs, and gets the keys whose words have changed
  * since the pass before (client/follow.h). After the first pass, which also deletes from the own
@@ -25,8 +25,8 @@
 #define FOLLOWER_NAME "kvserver-follower-"
 
 enum follower_kind {
-	FOLLOWER_FOLLOW, /* until it is killed */
-	FOLLOWER_MOVE,   /* ... too: partitions that are to move here */
+	FOLLOWER_FOLLOW, /* until it is killed: copies what its source has */
+	FOLLOWER_MOVE,   /* until it is killed: copies partitions that are to move here */
 	FOLLOWER_PURGE,  /* no source: delete all keys but those of the partitions, then end */
 };
 

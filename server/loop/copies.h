@@ -39,7 +39,10 @@ void copies_installed(struct control *c, const struct clustermap *before);
  */
 struct clustermap *copies_step(struct control *c, uint64_t living);
 
-/** True if a client that gives this name is one of the children. */
+/**
+ * True if a client that gives this name is one of the children. With a map that does not change there are
+ * none; then each name of a child is taken for one, so that tests can start it by hand.
+ */
 bool copies_is_child(const struct control *c, const char *name);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
  * passes.h - what the source of a copy does for the server that copies (server/follower/follower.h): a
- * message per pass. And clients that wait until the follower has what they wrote.
+ * few messages per pass. And clients that wait until the follower has what they wrote.
  *
  * One session follows: the latest that began a pass of that kind. Event loop only.
  */
@@ -19,16 +19,16 @@ struct session;
 extern const struct loop_module passes_module;
 
 /**
- * Handle PASS; false: the session is gone. PASSED has the pages whose incarnations began again since
- * the session's PASS before, of any kind. One of the kind FOLLOW says that all that the session read
+ * Handle PASS; false: the session is gone. PASSED has the pages in which incarnations restarted at 0 since
+ * the session's previous PASS, of any kind. One of the kind FOLLOW says that all that the session read
  * before is applied.
  */
 bool passes_on_pass(struct session *s, const struct msg *m);
 
 /**
- * Handle WAIT_REQ; false: the session is gone. WAITED 1 comes when a pass that begins from now on has
- * been applied by the follower, and a view of the map that is later still names it: passes_confirm();
- * 0 if there is none, or it ends before. A session waits for its latest question alone.
+ * Handle WAIT_REQ; false: the session is gone. Answers WAITED 1 when the follower has applied a pass that
+ * began after this request, and a later view of the map still names it (passes_confirm()); WAITED 0 if
+ * there is no follower, or it goes away. A new WAIT_REQ replaces the session's previous one.
  */
 bool passes_on_wait(struct session *s, const struct msg *m);
 

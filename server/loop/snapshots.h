@@ -24,7 +24,7 @@ bool snapshots_open(struct control *c, const char *uri, const char *key);
  */
 int snapshots_restore(struct control *c);
 
-/** Save now, unless a save is in progress; for SIGUSR1. */
+/** Save now, or again when the save in progress has ended; for SIGUSR1. */
 void snapshots_save(struct control *c);
 
 /**
