@@ -2,8 +2,8 @@
 /**
  * router.h - a handle of several servers: the cluster's map and an ordinary handle for each server.
  *
- * The handle itself has no connection, so that the fast path of each call fails by a test that a
- * single server's handle needs, too, and the slow path finds the router (HANDLE_CLUSTER). A call for
+ * The handle itself has no connection. The fast path of each call tests for one anyway, so clusters cost
+ * a single server's handle no test, and the slow path finds the router (HANDLE_CLUSTER). A call for
  * one key is then the same call on the handle of the key's server. Members know nothing of each
  * other: each breaks, waits and reconnects as a single server's handle does.
  *
@@ -45,10 +45,9 @@ struct router {
 	bool unannounced[CLUSTERMAP_PARTITIONS];
 	uint32_t n_unannounced;
 	uint64_t required[CLUSTERMAP_SERVERS_MAX];
-	/* Of each server: so many of its completions, the next ones, do not count: no lease covered their
-	 * requests when those were complete. */
+	/* Of each server: how many of its next completions no lease covered: they do not count. */
 	size_t uncovered[CLUSTERMAP_SERVERS_MAX];
-	int away; /* what a request ended with whose server is away: look for a newer map; or 0 */
+	int away; /* error of a request whose server was away: a newer map is to be looked for; or 0 */
 	struct fanout fanout;
 };
 static_assert(CLUSTERMAP_SERVERS_MAX <= FANOUT_PARTS_MAX, "a server is a part");

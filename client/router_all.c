@@ -94,7 +94,7 @@ int router_scan(struct farkv *kv, uint64_t *cursor, size_t max,
 	*n_out = 0;
 	if (router_skips(r, (uint32_t)server)) {
 		position = 0;
-	} else if ((err = router_enter_wholly(kv, UINT64_C(1) << server)) == 0) {
+	} else if ((err = router_enter_unblocked(kv, UINT64_C(1) << server)) == 0) {
 		err = scan_member(r->member[server], &position, max, items_out, n_out);
 		if (!err || err == FARKV_ECORRUPT)
 			lapsed = router_await_lease(kv, r->member[server], clock_now_ns());
@@ -195,7 +195,7 @@ int router_clear(struct farkv *kv, uint64_t *deleted_out)
 	uint64_t ended;
 	int first = 0, err = router_begin(kv);
 
-	if (!err && (err = router_enter_wholly(kv, UINT64_MAX)))
+	if (!err && (err = router_enter_unblocked(kv, UINT64_MAX)))
 		err = router_end(kv, err);
 	if (err)
 		return err;

@@ -286,7 +286,7 @@ bool router_enter_all(struct farkv *kv, uint64_t servers)
 	return true;
 }
 
-int router_enter_wholly(struct farkv *kv, uint64_t servers)
+int router_enter_unblocked(struct farkv *kv, uint64_t servers)
 {
 	uint64_t until = clock_now_ns() + kv->op_timeout_ns;
 

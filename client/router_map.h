@@ -9,8 +9,8 @@
  * clock when it is done. A call that no lease covers waits for one, or for a newer map.
  *
  * A newer map comes from a server, by its session, or is asked for when a member fails: at any other
- * server, which sends it in place of WELCOME. Calls take maps before they begin: one that runs is not
- * sent elsewhere, and the session acknowledges a map only when no such call runs.
+ * server, which sends it in place of WELCOME. Calls take maps before they begin. A running
+ * call stays at its server, and a session acknowledges a map only when no call by an older one is running.
  *
  * A partition is blocked while it is fenced, and until its new server has announced the map by which
  * it got the partition: until then copies may still be written, or old ones deleted, there. Calls wait.
@@ -41,19 +41,19 @@ struct router_call {
 int router_enter(struct router_call *c);
 
 /**
- * End a call that has ended at its member: give *err the call's result as it counts: the member's, or
- * FARKV_EDISCONNECTED, or FARKV_EMAYBE for a write that no lease covers. True: the map is another one by
- * now, and the call is to begin again. Waits for a lease, at most as long as a call may take.
+ * End a call that has ended at its member: set *err to the call's result: the member's, or, if no lease
+ * covers the call, FARKV_EDISCONNECTED (FARKV_EMAYBE for a write). True: the map has changed, repeat the
+ * call. Waits for a lease, at most op_timeout_ms.
  */
 bool router_again(struct router_call *c, int *err);
 
 /**
  * Begin calls with these servers, a bit for each; router_leave_all() ends them. False: nothing has begun,
- * and another map is to be taken first.
+ * and a newer map is to be taken first.
  */
 bool router_enter_all(struct farkv *kv, uint64_t servers);
 /** The same for calls on all their keys, after waiting until no partition is blocked. FARKV_ETIMEDOUT. */
-int router_enter_wholly(struct farkv *kv, uint64_t servers);
+int router_enter_unblocked(struct farkv *kv, uint64_t servers);
 void router_leave_all(struct farkv *kv, uint64_t servers);
 
 /** True if there is one to take. */

@@ -758,7 +758,10 @@ int farkv_write(struct farkv *kv, const struct farkv_request *req,
 int farkv_touch(struct farkv *kv, const void *key, size_t key_len,
 		uint64_t ttl_ms) FARKV_MUST_CHECK;
 
-/** farkv_get() and farkv_touch() in one: *value_out is the value, with its new version and time. */
+/**
+ * farkv_get() and farkv_touch() in one: *value_out is the value, with its new version and time; it
+ * belongs to the handle as that of farkv_get(). Errors and cost as farkv_touch().
+ */
 int farkv_get_touch(struct farkv *kv, const void *key, size_t key_len, uint64_t ttl_ms,
 		    struct farkv_value *value_out) FARKV_MUST_CHECK;
 
@@ -847,8 +850,9 @@ int farkv_buf_alloc(struct farkv *kv, size_t bytes,
 		    void **buf_out) FARKV_MUST_CHECK;
 
 /**
- * Free a buffer. No effect if `buf` is NULL or not the start of a buffer in use of this handle,
- * nor in a child of fork() with an inherited handle.
+ * Free a buffer, of which no request in flight may make use. No effect if `buf` is NULL or not the start
+ * of a buffer in use of this handle, nor in a child of fork() with an inherited handle. For the handle's
+ * thread. No round trip.
  */
 void farkv_buf_free(struct farkv *kv, void *buf);
 
@@ -1101,8 +1105,10 @@ int farkv_event_fd(struct farkv *kv) FARKV_MUST_CHECK;
  *
  * Errors: FARKV_EINVAL, FARKV_ETIMEDOUT, FARKV_EDISCONNECTED, FARKV_ELINKDOWN, FARKV_EPERM (the
  * device refused the read), FARKV_ENOMEM, FARKV_EFORMAT (the directory is damaged); the cursor is
- * unchanged, and the call may be repeated (after FARKV_EDISCONNECTED from 0 on). FARKV_ECORRUPT: some keys of this part cannot be read;
- * the others are in the array, the cursor has gone on, and the scan may, too.
+ * unchanged, and the call may be repeated (after FARKV_EDISCONNECTED from 0 on). FARKV_ECORRUPT: some
+ * keys of this part cannot be read; the others are in the array, the cursor has gone on, and the scan
+ * may, too. Of a cluster one server after the other; FARKV_ENOTSUP: so many keys have nearly the same
+ * hash that its cursor, which has 6 bits less for that, cannot tell them apart.
  * Cost: 1 round trip, and 1 for each 128 keys of the part, of which a large store has 1500 to 3000.
  * Over shared memory nothing leaves the machine.
  */
@@ -1121,21 +1127,24 @@ int farkv_scan(struct farkv *kv, uint64_t *cursor, size_t max,
  * Errors: those of farkv_delete() except FARKV_ENOTFOUND; FARKV_ECORRUPT: all is done, but keys
  * that cannot be read may be left. op_timeout_ms bounds each part of the index (farkv_scan()), not
  * the call: it takes some seconds for ten million keys.
+ * Of a cluster all servers at the same time, also if one of them fails; the first one's error.
  * Cost: that of a scan, and the round trips of farkv_delete() for each 128 keys.
  */
 int farkv_clear(struct farkv *kv, uint64_t *deleted_out) FARKV_MUST_CHECK;
 
 /**
  * Ask the server for a sign of life. *rtt_ns_out, if not NULL, is the round-trip time in
- * nanoseconds. Errors: FARKV_EINVAL (no handle), FARKV_ETIMEDOUT, FARKV_EDISCONNECTED,
- * FARKV_ELINKDOWN, FARKV_ENOMEM, FARKV_EPROTOCOL (a wrong answer).
+ * nanoseconds; of a cluster the longest. Errors: FARKV_EINVAL (no handle), FARKV_ETIMEDOUT,
+ * FARKV_EDISCONNECTED, FARKV_ELINKDOWN, FARKV_ENOMEM, FARKV_EPROTOCOL (a wrong answer). Cost: one
+ * message and its answer, with each server.
  */
 int farkv_ping(struct farkv *kv, uint64_t *rtt_ns_out) FARKV_MUST_CHECK;
 
 /**
  * Ask the server for its statistics. The caller sets `stats->size`. Item counts come from a scan
- * that the server repeats at most once a second. Errors as farkv_ping(); FARKV_EINVAL also
- * without `stats` or with an impossible size.
+ * that the server repeats at most once a second. Of a cluster sums; of times and depths the largest, of
+ * limits and of victim_age_ms the smallest. Errors and cost as farkv_ping(), and the time of that scan;
+ * FARKV_EINVAL also without `stats` or with an impossible size.
  */
 int farkv_stats(struct farkv *kv, struct farkv_stats *stats) FARKV_MUST_CHECK;
 
@@ -1144,8 +1153,8 @@ int farkv_stats(struct farkv *kv, struct farkv_stats *stats) FARKV_MUST_CHECK;
  * slot, every block's checksum, and whether all bytes are accounted for. Blocks of clients that
  * died are given back.
  *
- * The caller sets `f->size`. Returns 0 if the check was made, whatever it found; otherwise errors
- * as farkv_stats(). Takes about as long as reading all values once, limited by op_timeout_ms
+ * The caller sets `f->size`. Of a cluster sums; the places and processes of the first server that has
+ * any. Returns 0 if the check was made, whatever it found; otherwise errors as farkv_stats(). Takes about as long as reading all values once, limited by op_timeout_ms
  * (FARKV_ETIMEDOUT). One check runs at a time; for a read-only handle the next one begins after a
  * rest of three times the duration of the last one, at most a minute.
  */
@@ -1184,10 +1193,10 @@ int farkv_server(struct farkv *kv, size_t i, struct farkv_server *out) FARKV_MUS
 int farkv_wait_followers(struct farkv *kv, uint32_t timeout_ms) FARKV_MUST_CHECK;
 
 /**
- * The next session of the store. The caller sets `c->size`, and `c->session` to 0 or to the number
+ * Get the session with the next higher number. The caller sets `c->size`, and `c->session` to 0 or to the number
  * of the previous one; sessions come in the order of their numbers, which are never used again.
  * FARKV_ENOTFOUND after the last; FARKV_ENOTSUP: a cluster's handle; its servers have handles of
- * their own (farkv_server()); otherwise errors as farkv_stats().
+ * their own (farkv_server()); otherwise errors as farkv_stats(). One message.
  */
 int farkv_client_next(struct farkv *kv, struct farkv_client *c) FARKV_MUST_CHECK;
 
@@ -1202,7 +1211,7 @@ int farkv_kill(struct farkv *kv, uint64_t session) FARKV_MUST_CHECK;
 /**
  * The next larger size of blocks that the server has any of. The caller sets `c->size`, and
  * `c->block_bytes` to 0 or to the previous one. Of a cluster: sums over its servers.
- * FARKV_ENOTFOUND after the last; otherwise errors as farkv_stats().
+ * FARKV_ENOTFOUND after the last; otherwise errors as farkv_stats(). One message to each server.
  */
 int farkv_class_next(struct farkv *kv, struct farkv_class *c) FARKV_MUST_CHECK;
 
@@ -1215,7 +1224,11 @@ int farkv_class_next(struct farkv *kv, struct farkv_class *c) FARKV_MUST_CHECK;
  */
 int farkv_pause_next(struct farkv *kv, struct farkv_pause *p) FARKV_MUST_CHECK;
 
-/** The handle's own counters. The caller sets `c->size`. No cost. */
+/**
+ * The handle's own counters; of a cluster the sum over its servers. The caller sets `c->size`.
+ * FARKV_EINVAL: NULL, or an impossible size. No cost. For the handle's thread; a call that runs is not
+ * noticed.
+ */
 int farkv_counters(const struct farkv *kv,
 		   struct farkv_counters *c) FARKV_MUST_CHECK;
 
@@ -1236,7 +1249,7 @@ int farkv_counters(const struct farkv *kv,
  * handle. A child of fork() begins with its parent's counts.
  * Cost: none for handles that do not record. A call that is recorded looks at the clock twice, some
  * 80 ns; a handle has 40 KiB for it.
- * Errors: FARKV_EINVAL (no such kind, an impossible size, a handle that does not record).
+ * Errors: FARKV_EINVAL (no such kind, `l` is NULL, an impossible size, a handle that does not record).
  */
 int farkv_latency(const struct farkv *kv, uint32_t kind,
 		  struct farkv_latency *l) FARKV_MUST_CHECK;

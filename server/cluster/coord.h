@@ -2,8 +2,7 @@
 /**
  * coord.h - the coordinator of a cluster: a service that keeps the map and knows which servers live.
  *
- * The coordinator has one map, which is replaced only by who read the one before (a conditional set),
- * and the registrations of servers, each of which it drops when it has not heard of its server for the
+ * The coordinator has one map, replaced by compare-and-set on its version, and the registrations of servers, each of which it drops when it has not heard of its server for the
  * session's time. coord_zk.c has it in ZooKeeper, and is the only file that knows that:
  *
  *   PATH/map            the map's text
@@ -64,10 +63,11 @@ void coord_wants(struct coord *c, struct pollfd *p, int *ms_out);
 /** Go on, with the events that came (0: the time is over). May call viewed(). */
 void coord_process(struct coord *c, short revents);
 
-/** Begin a round. viewed() follows; not if the service goes away. False: one runs, or it is away. */
+/** Begin a round; viewed() is called at its end, unless the connection is lost. False: a round is running,
+ * or the service cannot be reached. */
 bool coord_round(struct coord *c);
 
-/** Replace the map if it has still that version. The next rounds show what became of it. */
+/** Replace the map if it still has that version. The next rounds show what became of it. */
 void coord_replace_map(struct coord *c, const char *text, size_t len, int32_t version);
 
 /** The time after which a registration that is not heard of ends, in ms; 0: not known yet. */
@@ -83,8 +83,8 @@ const char *coord_trouble(const struct coord *c);
 int coord_make(const char *url, const char *text, size_t len, int ms);
 
 /**
- * Read the map and the members, and hand them to read(), who is not registered: `registered` is false.
- * Again ten times a second while read() returns true. Waits, each time at most `ms`. FARKV_ENOTFOUND:
+ * Read the map and the members, and call read() with them; `registered` is false. Repeats this every
+ * 100 ms while read() returns true. Waits, each time at most `ms`. FARKV_ENOTFOUND:
  * there is no such cluster; FARKV_ETIMEDOUT if the service does not answer; errors as coord_check(),
  * and FARKV_ENOMEM, FARKV_ESYS.
  */
@@ -92,8 +92,8 @@ int coord_read(const char *url, int ms, bool (*read)(void *arg, const struct coo
 
 /**
  * Change the map: `change` makes the next text, of at most CLUSTERMAP_TEXT_MAX bytes in a buffer of one
- * more, from what was read; again with what is then there if another was first. Its error ends it all.
- * Waits; `ms` and errors as coord_read().
+ * more, from what was read. If another process has replaced the map meanwhile, it is called again with the
+ * new one. An error of `change` is returned. Waits; `ms` and errors as coord_read().
  */
 int coord_change(const char *url, int ms,
 		 int (*change)(void *arg, const struct coord_view *v, char *text_out, size_t *len_out),

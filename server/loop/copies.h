@@ -4,8 +4,8 @@
  * that it follows, and of partitions that are to move here; and one that deletes what is left of either.
  * doc/cluster.md, Followers and moves.
  *
- * A child writes partitions that this server does not have by the map that clients know. It is dead
- * before they may learn that the server has them: copies_gain().
+ * A child writes partitions that this server does not have by the map that clients know. It is killed, and
+ * has exited, before clients learn that the server has them: copies_gain().
  */
 #ifndef SERVER_LOOP_COPIES_H
 #define SERVER_LOOP_COPIES_H
@@ -24,9 +24,9 @@ extern const struct loop_module copies_module;
 void copies_set_address(struct control *c, const char *uri, const char *key);
 
 /**
- * A map in which this server has more partitions than by cfg.map: end the children that write those. The
- * partitions of a server that it followed, or that have moved here, have their keys. True: the others have
- * none, and the map may be installed. False: old keys of theirs are being deleted; ask again.
+ * `map` gives this server more partitions than cfg.map does. Kills the children that write them. Partitions
+ * that were copied completely keep their keys. True: the others are empty, and the map may be installed.
+ * False: old keys of theirs are being deleted; call again.
  */
 bool copies_gain(struct control *c, const struct clustermap *map);
 

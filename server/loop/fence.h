@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * fence.h - the map of the cluster has changed: all clients are told, and nothing by an older map may
- * take effect any more once the fence is complete.
+ * fence.h - the map of the cluster has changed: all clients are told, and once the fence is complete no
+ * operation by an older map is acknowledged.
  *
  * Each session that came by a map is sent the new one, and gets no lease until it has answered MAP_ACK:
  * then its operations by older maps are over. The fence is complete when each has answered, or the last
- * lease it got has ended: what a client that stands still does later does not count.
+ * lease it got has ended: what a stopped client writes later is never acknowledged.
  */
 #ifndef SERVER_LOOP_FENCE_H
 #define SERVER_LOOP_FENCE_H
@@ -29,7 +29,7 @@ uint64_t fence_complete(const struct control *c);
 /** True if no session owes an answer: no operation by an older map runs anywhere. */
 bool fence_acknowledged(struct control *c);
 
-/** The session gets a lease until then. False: it must not, since it owes an answer. */
+/** True if the session may have a lease until then, and has it from now on. False: it owes an answer. */
 bool fence_leases(struct session *s, uint64_t until_ns);
 
 /** Take MAP_ACK; false: the session is gone. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * lingering.h - when a process of this host has unmapped the region: lingering processes.
+ * lingering.h - whether a process of this host still maps the region: lingering processes.
  *
  * The end of a socket does not prove that the region is unmapped (I6), and a barrier has to
  * know. So each session gets a file of its own with WELCOME, its tether: a memfd of
@@ -46,7 +46,7 @@ struct tether {
 };
 
 /**
- * Memory for a tether, taken when a connection begins, for at its end there may be none.
+ * Memory for a tether, taken when a connection begins, because there may be none when it ends.
  * NULL if out of memory.
  */
 struct tether *tether_new(void);

@@ -7,8 +7,8 @@
  * map gives a lease, from the round's begin, under that map. Nothing else does: while the coordinator
  * is away the lease ends, and with it what clients may believe.
  *
- * The region never has a key of a partition that the server does not have by the map that is installed:
- * by a map by which it has lost its partitions the server ends (control_run()) and begins again, empty.
+ * Clients find no key of a partition that the server does not have by the map that is installed: when a map
+ * shows that it has lost its partitions, control_run() returns CONTROL_AGAIN, and it begins again, empty.
  */
 #ifndef SERVER_LOOP_MEMBERSHIP_H
 #define SERVER_LOOP_MEMBERSHIP_H

@@ -11,8 +11,8 @@ struct session;
 
 /**
  * Ask each session but `asker` (NULL: all) that was not asked since `since_ns` to give back
- * what it holds and does not use. A session that was asked a moment before is asked later if
- * it has been granted blocks since; an asker returns its own when its request fails. Ends
+ * what it holds and does not use. A session that was asked a moment before is asked again
+ * later, if it was granted blocks in between; `asker` returns its own when its request fails. Ends
  * sessions whose process is gone, never `asker`. True while an answer is worth waiting for:
  * call again in some ms.
  */
