@@ -2,9 +2,9 @@
 /**
  * fanout.h - a call on several servers: threads carry out its parts at the same time.
  *
- * The caller carries out parts, too. Threads start when a call first has use for them, sleep between
- * calls, block all signals, and end with fanout_fini(). Without threads (none can be started) the caller
- * carries out one part after the other.
+ * The caller carries out parts, too. A thread is started by the first call that needs it, sleeps between
+ * calls, blocks signals (common/base/thread.h), and ends with fanout_fini(). If fewer threads can be
+ * started, fewer parts run at the same time; with none, one after the other.
  */
 #ifndef CLIENT_FANOUT_H
 #define CLIENT_FANOUT_H
@@ -16,21 +16,23 @@
 #include "common/base/err.h"
 
 #define FANOUT_PARTS_MAX 64
+#define FANOUT_HELPERS_MAX 15
 
 /** The part with that number: 0, or an error with its line. */
 typedef int fanout_step(void *arg, uint32_t part);
 
 struct fanout {
 	pthread_mutex_t lock; /* of what follows, up to the results */
-	pthread_cond_t begun, ended;
-	pthread_t thread[FANOUT_PARTS_MAX - 1];
+	pthread_cond_t work, idle;
+	pthread_t thread[FANOUT_HELPERS_MAX];
 	uint32_t n_threads;
-	bool ends;
+	bool closing;
+	/* of the present call */
 	fanout_step *step;
 	void *arg;
-	uint64_t left;    /* parts that have not begun, a bit for each */
-	unsigned helpers; /* so many threads more may take parts of this call */
-	uint32_t running; /* parts that have begun and not ended */
+	uint64_t not_begun;      /* parts, a bit for each */
+	unsigned helpers_wanted; /* threads that may still join */
+	uint32_t running;        /* parts that have begun and not ended */
 	/* of each part of the last call */
 	int err[FANOUT_PARTS_MAX];
 	char line[FANOUT_PARTS_MAX][ERR_LINE_MAX];
@@ -44,12 +46,12 @@ void fanout_fini(struct fanout *f);
 
 /**
  * Call step(arg, part) once for each part in `parts`, a bit for each, and return when all have returned.
- * At most `helpers` threads help the caller; with 0 the parts follow one another, in their order. What the
- * caller wrote is seen by the steps; what these wrote is seen by the caller afterwards. One call at a time.
+ * At most `helpers` threads, and FANOUT_HELPERS_MAX, help the caller; with 0 the parts follow one another, in
+ * their order. What the caller wrote is seen by the steps; what these wrote is seen by the caller afterwards. One call at a time.
  */
 void fanout_run(struct fanout *f, uint64_t parts, unsigned helpers, fanout_step *step, void *arg);
 
-/** The result of a part of the last call; sets the error line to the part's if that is an error. */
-int fanout_result(const struct fanout *f, uint32_t part);
+/** The result of a part of the last call; if it is an error, its line is the thread's from now on. */
+int fanout_take_result(const struct fanout *f, uint32_t part);
 
 #endif

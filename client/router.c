@@ -76,20 +76,11 @@ uint64_t router_all_servers(const struct router *r)
 	return set;
 }
 
-uint64_t router_distant(const struct router *r, uint64_t servers)
-{
-	uint64_t set = 0;
-
-	for (uint32_t i = 0; i < r->map.n_servers; i++)
-		set |= (uint64_t)!(r->member[i]->conn.map && router_is_connected(r->member[i])) << i;
-	return set & servers;
-}
-
 void router_fan_out(struct router *r, uint64_t servers, uint64_t waiting, fanout_step *step, void *arg)
 {
 	unsigned helpers = (unsigned)__builtin_popcountll(waiting);
 
-	/* The caller has none but those: one is its own. */
+	/* If all wait, the caller takes one of them itself. */
 	if (helpers > 0 && waiting == servers)
 		helpers--;
 	fanout_run(&r->fanout, servers, helpers, step, arg);

@@ -87,12 +87,9 @@ int router_begin(struct farkv *kv);
 /** ... and ends; returns `err`. */
 int router_end(struct farkv *kv, int err);
 
-/** Those of the servers, a bit for each, at which operations wait: by RDMA, or not connected now. */
-uint64_t router_distant(const struct router *r, uint64_t servers);
-
 /**
- * Call step(arg, server) for each of `servers`, as fanout_run(). `waiting` are those of them that would
- * wait: they are called at the same time.
+ * Call step(arg, server) for each of `servers`, as fanout_run(). `waiting`: those expected to wait; there are
+ * threads for all of them to wait at the same time, as far as fanout.h has so many.
  */
 void router_fan_out(struct router *r, uint64_t servers, uint64_t waiting, fanout_step *step, void *arg);
 

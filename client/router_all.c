@@ -121,7 +121,7 @@ struct all {
 	struct router *r;
 	int (*call)(struct farkv *m, void *one); /* *one: what it returns */
 	void (*add)(void *sum, const void *one);
-	const void *first; /* what *one begins with */
+	const void *start; /* what *one begins with */
 	size_t bytes;      /* of *one */
 	uint64_t servers;  /* without those that have no keys */
 	uint8_t *ones;     /* of each server */
@@ -139,7 +139,7 @@ static int call_one(void *arg, uint32_t server)
 	return a->call(a->r->member[server], one_of(a, server));
 }
 
-/* Their results: result_of(), one_of(). */
+/* Then read each server's error by take_result(), and what it returned by one_of(). */
 static int call_all(struct all *a)
 {
 	struct router *r = a->r;
@@ -149,14 +149,14 @@ static int call_all(struct all *a)
 		return err_set(FARKV_ENOMEM, "no memory for a call on all servers");
 	a->servers = router_all_servers(r);
 	for (uint32_t i = 0; i < r->map.n_servers; i++)
-		memcpy(one_of(a, i), a->first, a->bytes);
+		memcpy(one_of(a, i), a->start, a->bytes);
 	router_fan_out(r, a->servers, a->servers, call_one, a);
 	return 0;
 }
 
-static int result_of(const struct all *a, uint32_t server)
+static int take_result(const struct all *a, uint32_t server)
 {
-	int err = fanout_result(&a->r->fanout, server);
+	int err = fanout_take_result(&a->r->fanout, server);
 
 	if (err)
 		handle_name_server(a->r->member[server], err);
@@ -175,7 +175,7 @@ static int sum_up(struct farkv *kv, struct all *a, void *sum)
 	for (uint32_t i = 0; !err && i < a->r->map.n_servers; i++) {
 		if (!(a->servers >> i & 1))
 			continue;
-		err = result_of(a, i);
+		err = take_result(a, i);
 		if (!err)
 			a->add(sum, one_of(a, i));
 	}
@@ -190,10 +190,10 @@ static int clear(struct farkv *m, void *deleted)
 int router_clear(struct farkv *kv, uint64_t *deleted_out)
 {
 	const uint64_t none = 0;
-	struct all a = {.r = kv->router, .call = clear, .first = &none, .bytes = sizeof(none)};
+	struct all a = {.r = kv->router, .call = clear, .start = &none, .bytes = sizeof(none)};
 	char line[ERR_LINE_MAX];
 	uint64_t ended;
-	int first = 0, err = router_begin(kv);
+	int first_err = 0, err = router_begin(kv);
 
 	if (!err && (err = router_enter_unblocked(kv, UINT64_MAX)))
 		err = router_end(kv, err);
@@ -202,21 +202,21 @@ int router_clear(struct farkv *kv, uint64_t *deleted_out)
 	err = call_all(&a);
 	ended = clock_now_ns();
 	for (uint32_t i = 0; !err && i < a.r->map.n_servers; i++) {
-		int failed;
+		int one_err;
 
 		if (!(a.servers >> i & 1))
 			continue;
 		*deleted_out += *(uint64_t *)one_of(&a, i);
-		failed = result_of(&a, i);
-		if (!failed && (failed = router_await_lease(kv, a.r->member[i], ended)))
-			handle_name_server(a.r->member[i], failed);
-		if (failed && !first) {
-			first = failed;
+		one_err = take_result(&a, i);
+		if (!one_err)
+			one_err = router_await_lease(kv, a.r->member[i], ended);
+		if (one_err && !first_err) {
+			first_err = one_err;
 			snprintf(line, sizeof(line), "%s", err_detail());
 		}
 	}
 	router_leave_all(kv, UINT64_MAX);
-	return router_end(kv, first ? err_set(first, "%s", line) : err);
+	return router_end(kv, first_err ? err_set(first_err, "%s", line) : err);
 }
 
 /* ---- figures --------------------------------------------------------------------------- */
@@ -236,7 +236,7 @@ static void longest(void *sum, const void *one)
 int router_ping(struct farkv *kv, uint64_t *rtt_ns_out)
 {
 	uint64_t rtt = 0;
-	struct all a = {.call = ping, .add = longest, .first = &rtt, .bytes = sizeof(rtt)};
+	struct all a = {.call = ping, .add = longest, .start = &rtt, .bytes = sizeof(rtt)};
 	int err = sum_up(kv, &a, &rtt);
 
 	if (!err && rtt_ns_out)
@@ -306,7 +306,7 @@ static void add_stats(void *sum, const void *one)
 
 int router_stats(struct farkv *kv, struct farkv_stats *sum)
 {
-	struct all a = {.call = stats, .add = add_stats, .first = sum, .bytes = sizeof(*sum)};
+	struct all a = {.call = stats, .add = add_stats, .start = sum, .bytes = sizeof(*sum)};
 
 	return sum_up(kv, &a, sum);
 }
@@ -327,10 +327,10 @@ static int fsck(struct farkv *m, void *one)
 
 /* The place of the first problem, and what could not be decided, are those of the first server that
  * has any. */
-static void add_fsck(void *out, const void *in)
+static void add_fsck(void *all, const void *single)
 {
-	struct farkv_fsck *sum = out, before = *sum;
-	const struct farkv_fsck *one = in;
+	struct farkv_fsck *sum = all, before = *sum;
+	const struct farkv_fsck *one = single;
 
 	add_fields(sum, one, sizeof(*one));
 	sum->duration_ns = UTIL_MAX(before.duration_ns, one->duration_ns);
@@ -343,7 +343,7 @@ static void add_fsck(void *out, const void *in)
 
 int router_fsck(struct farkv *kv, struct farkv_fsck *sum)
 {
-	struct all a = {.call = fsck, .add = add_fsck, .first = sum, .bytes = sizeof(*sum)};
+	struct all a = {.call = fsck, .add = add_fsck, .start = sum, .bytes = sizeof(*sum)};
 
 	return sum_up(kv, &a, sum);
 }
@@ -363,10 +363,10 @@ static int class_next(struct farkv *m, void *one)
 }
 
 /* The smallest size so far, with the blocks of that size of all servers so far. */
-static void add_class(void *out, const void *in)
+static void add_class(void *all, const void *single)
 {
-	struct farkv_class *sum = out;
-	const struct farkv_class *one = in;
+	struct farkv_class *sum = all;
+	const struct farkv_class *one = single;
 
 	if (!one->block_bytes)
 		return;
@@ -381,7 +381,7 @@ static void add_class(void *out, const void *in)
 int router_class_next(struct farkv *kv, struct farkv_class *c)
 {
 	struct farkv_class sum = {0};
-	struct all a = {.call = class_next, .add = add_class, .first = c, .bytes = sizeof(*c)};
+	struct all a = {.call = class_next, .add = add_class, .start = c, .bytes = sizeof(*c)};
 	int err = sum_up(kv, &a, &sum);
 
 	if (err)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
  * router_all.h - calls on a handle of several servers that concern all of them. All but scans ask the
- * servers at the same time (fanout.h). An error names its server; of several that of the first one.
+ * servers at the same time (fanout.h). An error names its server; if several fail, that of the first in the map's order.
  */
 #ifndef CLIENT_ROUTER_ALL_H
 #define CLIENT_ROUTER_ALL_H

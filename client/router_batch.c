@@ -20,8 +20,8 @@ struct batch;
 struct batch_ops {
 	size_t item_bytes;
 	bool copies_keys;
-	/* Run the batch of one server, and give its results to the caller's items. Other servers' are
-	 * run by other threads. */
+	/* Run the batch of one server, and give its results to the caller's items. Several run at once,
+	 * in different threads: write to this server's items only. */
 	int (*run)(struct batch *b, uint32_t server);
 	/* Give a result to an item without running it, or in place of what that found. */
 	void (*set_item)(struct batch *b, size_t item, int err);
@@ -95,13 +95,19 @@ static size_t copied(const struct key_of *k)
 	return k->key && k->key_len <= FARKV_KEY_MAX ? k->key_len : 0;
 }
 
+static int check_length(size_t n)
+{
+	return n <= UINT32_MAX ? 0 : err_set(FARKV_EINVAL, "a batch of %zu items is too long", n);
+}
+
 static int reserve(struct batch *b)
 {
 	struct router *r = b->kv->router;
 	size_t keys = 0;
+	int err = check_length(b->n);
 
-	if (b->n > UINT32_MAX)
-		return err_set(FARKV_EINVAL, "a batch of %zu items is too long", b->n);
+	if (err)
+		return err;
 	for (size_t i = 0; b->ops->copies_keys && i < b->n; i++)
 		keys += copied(key_at(b, b->items, i));
 	b->order = router_scratch(&r->order, b->n * sizeof(*b->order));
@@ -173,6 +179,25 @@ static void abort_all(struct batch *b)
 		b->ops->set_item(b, i, FARKV_EABORTED);
 }
 
+/*
+ * To wake a thread takes some microseconds, two or three round trips by RDMA: it is worth that for a server
+ * that is not connected, and for as many items as need more of them.
+ */
+#define THREAD_ITEMS 64u
+static uint64_t slow_servers(const struct batch *b, uint64_t servers)
+{
+	uint64_t slow = 0;
+
+	for (; servers; servers &= servers - 1) {
+		uint32_t s = (uint32_t)__builtin_ctzll(servers);
+		const struct farkv *m = b->kv->router->member[s];
+
+		if (!router_is_connected(m) || (!m->conn.map && count(b, s) >= THREAD_ITEMS))
+			slow |= UINT64_C(1) << s;
+	}
+	return slow;
+}
+
 static int run_server(void *arg, uint32_t server)
 {
 	struct batch *b = arg;
@@ -187,16 +212,16 @@ static void run_all(struct batch *b)
 
 	for (uint32_t s = 0; s < b->n_servers; s++)
 		servers |= (uint64_t)(count(b, s) > 0) << s;
-	router_fan_out(r, servers, router_distant(r, servers), run_server, b);
+	router_fan_out(r, servers, slow_servers(b, servers), run_server, b);
 	for (uint32_t s = 0; s < b->n_servers; s++) {
-		int err = count(b, s) > 0 ? fanout_result(&r->fanout, s) : 0;
+		int err = count(b, s) > 0 ? fanout_take_result(&r->fanout, s) : 0;
 
 		if (err)
 			note(b, s, count(b, s), err);
 	}
 }
 
-/* What no lease covers does not count. A wait for a lease may install a map, by which no batch runs. */
+/* What no lease covers does not count. A wait for a lease may install a newer map: all batches have ended. */
 static void judge_all(struct batch *b)
 {
 	uint64_t ended = clock_now_ns();
@@ -388,7 +413,7 @@ static bool bit(const uint8_t *bitmap, size_t i)
 	return bitmap[i / 8] >> i % 8 & 1;
 }
 
-/* Threads may write to bytes side by side, not to bits. */
+/* Bits of one byte cannot be written by two threads, so each item has a byte. */
 static int ask_run(struct batch *b, uint32_t server)
 {
 	const struct router *r = b->kv->router;
@@ -416,8 +441,10 @@ int router_mexists(struct farkv *kv, const struct farkv_key *keys, size_t n, uin
 	static const struct batch_ops ops = {sizeof(*keys), true, ask_run, ask_set};
 	struct batch b = {.ops = &ops, .kv = kv, .n = n};
 	size_t prefix = 0;
-	int err;
+	int err = check_length(n);
 
+	if (err)
+		return err;
 	/* A byte for each item, and the bits of each server's. */
 	b.found = router_scratch(&kv->router->bits, n + n / 8 + CLUSTERMAP_SERVERS_MAX + 1);
 	if (!b.found)

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
  * router_batch.h - batches on a handle of several servers: the items of each server are one batch of
- * its own, in their order. Batches that have to wait (by RDMA, or for a connection) run at the same time,
- * each in a thread (fanout.h); over shared memory one follows the other in the caller's.
+ * its own, in their order. If servers are not connected, or have many of the items and are reached by RDMA,
+ * the batches run at the same time, in helper threads and the caller's (fanout.h); otherwise the caller's
+ * thread runs them one after the other, so that round trips and waits add up.
  *
  * A failure ends the batch of its server alone; the result is that of the first item that failed.
  * Arguments are checked, except that another call may be running. Keys are copied, because what an

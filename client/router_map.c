@@ -374,48 +374,68 @@ bool router_again(struct router_call *c, int *err)
 
 /* ---- followers ----------------------------------------------------------------------------- */
 
-struct asked {
-	const struct router *r;
-	uint64_t until_ns;
-	bool has[CLUSTERMAP_SERVERS_MAX]; /* the server's follower has all */
-};
-
-/* Ask a server, and wait until its follower has all, or it has none now. */
-static int ask_follower(void *arg, uint32_t server)
+static int ask_follower(struct farkv *m, uint64_t until_ns)
 {
-	struct asked *a = arg;
-	struct farkv *m = a->r->member[server];
-	struct msg q = {.type = MSG_WAIT_REQ}, answer;
-	int err = 0;
+	struct msg q = {.type = MSG_WAIT_REQ};
 
 	if (!router_is_connected(m)) {
-		m->deadline_ns = a->until_ns;
+		int err;
+
+		m->deadline_ns = until_ns;
 		err = relink(m);
+		if (err)
+			return err;
 	}
-	if (err)
-		return err;
-	err = session_call(m->conn.session, &q, MSG_WAITED, &answer, a->until_ns);
-	if (err == FARKV_ETIMEDOUT)
-		err_set(err, "its follower does not go on with its copy; see kvcli cluster status");
-	a->has[server] = !err && answer.epoch.number;
+	return session_call_begin(m->conn.session, &q, MSG_WAITED, until_ns);
+}
+
+/* The answer to ask_follower(). *has_out: the follower has all; otherwise there is none now. */
+static int await_follower(struct farkv *m, uint64_t until_ns, bool *has_out)
+{
+	struct msg answer;
+	int err;
+
+	while ((err = session_call_take(m->conn.session, &answer)) == FARKV_EAGAIN) {
+		if (clock_now_ns() >= until_ns) {
+			session_call_forget(m->conn.session);
+			return err_set(FARKV_ETIMEDOUT, "its follower does not go on with its copy; see "
+							"kvcli cluster status");
+		}
+		session_wait(m->conn.session, until_ns);
+	}
+	*has_out = !err && answer.epoch.number;
 	return err;
 }
 
-/* Ask the servers of *set; it becomes those that have no follower now. */
-static int ask_followers(struct router *r, uint64_t *set, uint64_t until_ns)
+static int named(const struct farkv *m, int err)
 {
-	struct asked a = {.r = r, .until_ns = until_ns};
-	uint64_t asked = *set;
+	if (err)
+		handle_name_server(m, err);
+	return err;
+}
+
+/* Ask the servers of *set side by side; it becomes those that have no follower now. */
+static int ask_followers(const struct router *r, uint64_t *set, uint64_t until_ns)
+{
+	uint64_t asked = 0;
 	int err = 0;
 
-	router_fan_out(r, asked, asked, ask_follower, &a);
 	for (uint32_t i = 0; i < r->map.n_servers && !err; i++) {
+		if (!(*set >> i & 1))
+			continue;
+		err = named(r->member[i], ask_follower(r->member[i], until_ns));
+		asked |= (uint64_t)!err << i;
+	}
+	for (uint32_t i = 0; i < r->map.n_servers; i++) {
+		bool has = false;
+
 		if (!(asked >> i & 1))
 			continue;
-		err = fanout_result(&r->fanout, i);
 		if (err)
-			handle_name_server(r->member[i], err);
-		*set &= ~((uint64_t)a.has[i] << i);
+			session_call_forget(r->member[i]->conn.session);
+		else
+			err = named(r->member[i], await_follower(r->member[i], until_ns, &has));
+		*set &= ~((uint64_t)has << i);
 	}
 	return err;
 }
@@ -423,7 +443,7 @@ static int ask_followers(struct router *r, uint64_t *set, uint64_t until_ns)
 /* Until all followers have all that was written before, or `until_ns`. */
 static int wait_for_all(struct farkv *kv, uint64_t until_ns)
 {
-	struct router *r = kv->router;
+	const struct router *r = kv->router;
 	uint64_t set = router_all_servers(r);
 
 	for (;;) {

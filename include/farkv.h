@@ -45,6 +45,8 @@
  * its key's partition has moved, at its server, and for a lease that covers it; and once more after
  * each change of the map. When a server is away, a call, and farkv_submit() and farkv_poll() too, may
  * ask the others for a newer map: at most every 50 ms, and 0.2 s for each server that does not answer.
+ * On any cluster, threads of the library may read and write a batch's keys, values and buffers while
+ * the call runs.
  */
 #ifndef FARKV_H
 #define FARKV_H
@@ -587,9 +589,9 @@ void farkv_options_init(struct farkv_options *o);
  * or the key), FARKV_EDISCONNECTED (the server left meanwhile), FARKV_ETIMEDOUT,
  * FARKV_ENOMEM, FARKV_ESYS.
  *
- * The first handle of a process starts its control thread, which blocks all signals, as do the
- * threads that make new connections and those of calls on several servers. Blocks up to
- * connect_timeout_ms.
+ * The first handle of a process starts its control thread. Other threads reconnect, and carry out calls
+ * on several servers of a cluster (at most 15 for a handle, until it is closed). All of them block the
+ * signals that a thread does not raise by a fault of its own. Blocks up to connect_timeout_ms.
  */
 int farkv_open(const char *uri, const struct farkv_options *opts,
 	       struct farkv **kv_out) FARKV_MUST_CHECK;

@@ -7,8 +7,9 @@
 #include <signal.h>
 
 /**
- * pthread_create() of a thread with all signals blocked: signals are for the program's
- * threads or the server's loop. 0 or an error number.
+ * pthread_create() of a thread that blocks all signals but those that it raises itself by a fault: signals
+ * are for the program's threads or the server's loop, and a program's handler may resolve a fault (a page
+ * that is protected). 0 or an error number.
  */
 static inline int thread_create_masked(pthread_t *thread, void *(*run)(void *), void *arg)
 {
@@ -16,6 +17,11 @@ static inline int thread_create_masked(pthread_t *thread, void *(*run)(void *), 
 	int err;
 
 	sigfillset(&all);
+	sigdelset(&all, SIGSEGV);
+	sigdelset(&all, SIGBUS);
+	sigdelset(&all, SIGFPE);
+	sigdelset(&all, SIGILL);
+	sigdelset(&all, SIGTRAP);
 	pthread_sigmask(SIG_SETMASK, &all, &before);
 	err = pthread_create(thread, NULL, run, arg);
 	pthread_sigmask(SIG_SETMASK, &before, NULL);

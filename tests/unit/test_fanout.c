@@ -3,6 +3,7 @@
 #include "config.h"
 
 #include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -43,11 +44,11 @@ START_TEST(parts__each_is_called_once_and_its_result_is_kept)
 	for (uint32_t i = 0; i < FANOUT_PARTS_MAX; i++)
 		ck_assert_uint_eq(calls[i], parts >> i & 1);
 	err_clear();
-	ck_assert_int_eq(fanout_result(&f, 1), 0);
+	ck_assert_int_eq(fanout_take_result(&f, 1), 0);
 	ck_assert_str_eq(err_detail(), "");
-	ck_assert_int_eq(fanout_result(&f, 63), FARKV_EINVAL);
+	ck_assert_int_eq(fanout_take_result(&f, 63), FARKV_EINVAL);
 	ck_assert_str_eq(err_detail(), "part 63");
-	ck_assert_int_eq(fanout_result(&f, 5), FARKV_EINVAL);
+	ck_assert_int_eq(fanout_take_result(&f, 5), FARKV_EINVAL);
 	ck_assert_str_eq(err_detail(), "part 5");
 }
 END_TEST
@@ -63,10 +64,17 @@ static int meet(void *arg, uint32_t part)
 {
 	struct meeting *m = arg;
 
+	sigset_t blocked;
+
 	(void)part;
 	pthread_barrier_wait(&m->all);
-	if (!pthread_equal(m->caller, pthread_self()))
+	if (!pthread_equal(m->caller, pthread_self())) {
 		clock_sleep_ns(10 * NS_PER_MS);
+		pthread_sigmask(SIG_SETMASK, NULL, &blocked);
+		/* A handler of the program may resolve a fault at its memory. */
+		ck_assert(!sigismember(&blocked, SIGSEGV) && !sigismember(&blocked, SIGBUS));
+		ck_assert(sigismember(&blocked, SIGTERM) && sigismember(&blocked, SIGUSR1));
+	}
 	(void)atom_count(&m->left, 1u);
 	return 0;
 }
@@ -124,7 +132,7 @@ START_TEST(calls__many_in_turn__none_loses_a_part)
 		sum += (unsigned)__builtin_popcountll(parts >> 40);
 		for (uint32_t p = 0; p < 24 && i % 1000 == 0; p++)
 			if (parts >> 40 >> p & 1)
-				ck_assert_int_eq(fanout_result(&f, p), p < 3 ? 0 : FARKV_EINVAL);
+				ck_assert_int_eq(fanout_take_result(&f, p), p < 3 ? 0 : FARKV_EINVAL);
 	}
 	for (uint32_t i = 0; i < FANOUT_PARTS_MAX; i++)
 		sum -= calls[i];
