@@ -35,11 +35,12 @@ static char key[16]; /* of the partition that moves */
 static struct clustermap *map_make(uint64_t epoch, unsigned owner, bool fenced)
 {
 	static const char *const owners[] = {[A] = "partitions 0-4095 a\n", [B] = "partitions 0-4095 b\n",
-					     [HALVES] = "partitions 0-2047 a\npartitions 2048-4095 b\n"};
+					     [HALVES] = "follower a b\nfollower b a\n"
+							"partitions 0-2047 a\npartitions 2048-4095 b\n"};
 	char text[1024];
 	struct clustermap *map;
 	int n = snprintf(text, sizeof(text),
-			 "farkv cluster 1\nepoch %llu\nseed 0123456789abcdef\nlease 60000\n"
+			 "farkv cluster 1\nepoch %llu\nseed 0123456789abcdef\nlease 60000\nreplicas 1\n"
 			 "server a shm://%s\nserver b shm://%s\n%s%s",
 			 (unsigned long long)epoch, server[A].path, server[B].path, owners[owner],
 			 fenced ? "move 0-4095 b fenced\n" : "");
@@ -355,6 +356,28 @@ START_TEST(batch__waits_for_servers_at_the_same_time)
 }
 END_TEST
 
+/* The other one does not answer: the call must not wait for it. */
+START_TEST(wait_followers__a_server_is_away__ends_with_its_name)
+{
+	const unsigned away = (unsigned)_i;
+	struct farkv_value v;
+
+	halves_setup();
+	fake_server_set(&server[!away], ignore_requests, true);
+	server[away].refuse_text = "no";
+	server[away].refuse_reason = MSG_REASON_FULL;
+	server[away].refuse_times = 0;
+	fake_server_set(&server[away], hello, FAKE_REFUSE);
+	fake_server_hangup(&server[away]);
+	/* Until the handle knows it. */
+	for (unsigned i = 0; i < 2; i++)
+		while (farkv_get(leased, halves[away].key, halves[away].key_len, &v) != FARKV_EDISCONNECTED)
+			;
+	ck_assert_int_eq(farkv_wait_followers(leased, LONG_MS), FARKV_EDISCONNECTED);
+	ck_assert_ptr_nonnull(strstr(farkv_errdetail(), away ? "server b" : "server a"));
+}
+END_TEST
+
 static Suite *suite(void)
 {
 	Suite *s = suite_create("leased");
@@ -370,6 +393,7 @@ static Suite *suite(void)
 	tcase_add_test(t, batch__a_map_that_comes_after_its_begin__does_not_cover_it);
 	tcase_add_test(t, call_on_all__asks_the_servers_at_the_same_time);
 	tcase_add_test(t, batch__waits_for_servers_at_the_same_time);
+	tcase_add_loop_test(t, wait_followers__a_server_is_away__ends_with_its_name, 0, 2);
 	suite_add_tcase(s, t);
 	return s;
 }
