@@ -34,9 +34,12 @@ static char key[16]; /* of the partition that moves */
 /* Of an epoch by which all partitions are `owner`'s, or half are A's, half are B's; fenced if `fenced`. */
 static struct clustermap *map_make(uint64_t epoch, unsigned owner, bool fenced)
 {
-	static const char *const owners[] = {[A] = "partitions 0-4095 a\n", [B] = "partitions 0-4095 b\n",
-					     [HALVES] = "follower a b\nfollower b a\n"
-							"partitions 0-2047 a\npartitions 2048-4095 b\n"};
+	static const char *const owners[] = {
+		[A] = "partitions 0-4095 a\n",
+		[B] = "partitions 0-4095 b\n",
+		[HALVES] = ("follower a b\nfollower b a\n"
+			    "partitions 0-2047 a\npartitions 2048-4095 b\n"),
+	};
 	char text[1024];
 	struct clustermap *map;
 	int n = snprintf(text, sizeof(text),
