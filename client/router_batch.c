@@ -81,10 +81,9 @@ static void sort(struct batch *b)
 	memset(b->first, 0, sizeof(b->first));
 	for (size_t i = 0; i < b->n; i++)
 		b->first[owner_of(b, i) + 1]++;
-	for (uint32_t s = 0; s < b->n_servers; s++) {
+	for (uint32_t s = 0; s < b->n_servers; s++)
 		b->first[s + 1] += b->first[s];
-		at[s] = b->first[s];
-	}
+	memcpy(at, b->first, sizeof(at));
 	for (size_t i = 0; i < b->n; i++)
 		b->order[at[owner_of(b, i)]++] = (uint32_t)i;
 }
