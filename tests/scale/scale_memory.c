@@ -243,6 +243,8 @@ END_TEST
  * the server's lists keep some blocks, and large ones leave gaps.
  */
 #define SHARE_LOST 40u
+/* One is too few in some 1 of 15 runs. */
+#define REFILLS 4u
 
 /* The store full of values of one size. */
 struct full {
@@ -348,10 +350,12 @@ static void fill_rounds(const size_t *len, unsigned kinds, unsigned rounds)
 		scale_fsck(&srv, "full");
 		empty(&f, now.values, len[k]);
 		/* Between pages of the index gaps may be left that are too small for a large
-		 * value. They are not there when it is filled once more (0.53 of the bound was
-		 * missing, and 0.02 then); what has leaked is missing again. */
-		if (r >= kinds &&
-		    missing(&f.first[k], &now) > (int64_t)region / SHARE_LOST) {
+		 * value: by chance, so they are elsewhere when it is filled once more. What has
+		 * leaked is missing each time. */
+		for (unsigned again = 0;
+		     r >= kinds && again < REFILLS &&
+		     missing(&f.first[k], &now) > (int64_t)region / SHARE_LOST;
+		     again++) {
 			now = fill(&f, len[k]);
 			empty(&f, now.values, len[k]);
 		}
