@@ -193,7 +193,8 @@ int farkv_borrow_check(struct farkv *kv, const struct farkv_view *view)
 		return err;
 	err = check(kv, view);
 	handle_end(kv);
-	if (!err && cluster && router_await_lease(cluster, kv, clock_now_ns()))
+	if (!err && cluster && !router_lease_covers_now(cluster, kv) &&
+	    router_await_lease(cluster, kv, clock_now_ns()))
 		err = stale("the lease of the value's server has ended");
 	return err;
 }

@@ -22,17 +22,17 @@
 typedef int fanout_step(void *arg, uint32_t part);
 
 struct fanout {
-	pthread_mutex_t lock; /* of what follows, up to the results */
-	pthread_cond_t work, idle;
 	pthread_t thread[FANOUT_HELPERS_MAX];
 	uint32_t n_threads;
-	bool closing;
-	/* of the present call */
+	/* written while no part runs */
 	fanout_step *step;
 	void *arg;
-	uint64_t not_begun;      /* parts, a bit for each */
-	unsigned helpers_wanted; /* threads that may still join */
-	uint32_t running;        /* parts that have begun and not ended */
+	pthread_mutex_t lock; /* of what follows, up to the results */
+	pthread_cond_t work, idle;
+	bool closing;
+	uint64_t not_begun;      /* parts of the present call, a bit for each */
+	unsigned helpers_wanted; /* threads that may still join it */
+	uint32_t running;        /* its parts that have begun and not ended */
 	/* of each part of the last call */
 	int err[FANOUT_PARTS_MAX];
 	char line[FANOUT_PARTS_MAX][ERR_LINE_MAX];
@@ -47,7 +47,8 @@ void fanout_fini(struct fanout *f);
 /**
  * Call step(arg, part) once for each part in `parts`, a bit for each, and return when all have returned.
  * At most `helpers` threads, and FANOUT_HELPERS_MAX, help the caller; with 0 the parts follow one another, in
- * their order. What the caller wrote is seen by the steps; what these wrote is seen by the caller afterwards. One call at a time.
+ * their order. What the caller wrote is seen by the steps; what these wrote is seen by the caller afterwards.
+ * One call at a time.
  */
 void fanout_run(struct fanout *f, uint64_t parts, unsigned helpers, fanout_step *step, void *arg);
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * router_all.h - calls on a handle of several servers that concern all of them. All but scans ask the
- * servers at the same time (fanout.h). An error names its server; if several fail, that of the first in the map's order.
+ * router_all.h - calls on a handle of several servers that concern all of them. All that send a request
+ * do so to all servers at the same time (fanout.h). An error names its server; if several fail, it is that
+ * of the first in the map's order.
  */
 #ifndef CLIENT_ROUTER_ALL_H
 #define CLIENT_ROUTER_ALL_H

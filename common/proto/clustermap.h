@@ -108,8 +108,9 @@ void clustermap_set_replicas(struct clustermap *m, uint32_t replicas);
 
 /**
  * The servers of `gone` lose their partitions. If a server's follower is in `living` it gets them; otherwise
- * those of `living` that are not drained (all, if all are drained) get equal shares, empty. Lines of followers and moves that name a server of `gone` leave, as does the
- * follower of each server that gets partitions. `gone` and `living` are sets of server numbers,
+ * those of `living` that are not drained (all, if all are drained) get equal shares, empty. Lines of
+ * followers and moves that name a server of `gone` leave, as does the follower of each server that gets
+ * partitions. `gone` and `living` are sets of server numbers,
  * without a common one. FARKV_EINVAL: `living` is empty.
  */
 int clustermap_take_over(const struct clustermap *m, uint64_t gone, uint64_t living,

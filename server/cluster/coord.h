@@ -2,8 +2,8 @@
 /**
  * coord.h - the coordinator of a cluster: a service that keeps the map and knows which servers live.
  *
- * The coordinator has one map, replaced by compare-and-set on its version, and the registrations of servers, each of which it drops when it has not heard of its server for the
- * session's time. coord_zk.c has it in ZooKeeper, and is the only file that knows that:
+ * The coordinator has one map, replaced by compare-and-set on its version, and the registrations of
+ * servers, each of which it drops when it has not heard of its server for the session's time. coord_zk.c has it in ZooKeeper, and is the only file that knows that:
  *
  *   PATH/map            the map's text
  *   PATH/members/NAME   a server's registration, an ephemeral node
