@@ -13,7 +13,7 @@
 #include "call.h"
 
 #include "common/base/err.h"
-#include "common/index/try.h"
+#include "common/index/search.h"
 
 #include "router.h"
 #include "router_map.h"

@@ -11,7 +11,9 @@
 
 #include "common/base/err.h"
 #include "common/base/util.h"
+#include "common/index/search.h"
 #include "common/index/shm.h"
+#include "common/index/try.h"
 
 #include "router.h"
 #include "router_batch.h"
@@ -454,8 +456,8 @@ static __attribute__((noinline)) int put_go_on(struct farkv *kv, const struct pu
 		handle_count(kv, INDEX_PUT, 0, 1);
 		handle_after_in_full(kv, op);
 	} else {
-		index_put_to_op(op, p, outcome);
-		final = index_put_search(kv->conn.index, op, p->slots,
+		index_put_to_op(op, p, outcome == PUT_LOST);
+		final = index_write_search(kv->conn.index, op, p->slots,
 					 outcome == PUT_LOST ? &p->lost_to : NULL);
 		err = key_op_end(kv, INDEX_PUT, final);
 	}

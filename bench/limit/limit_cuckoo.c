@@ -9,7 +9,7 @@
 #include "bench/store/cuckoo.h"
 #include "common/base/err.h"
 
-#include "limit.h"
+#include "limit_side.h"
 
 struct cuckoo_side {
 	struct limit_side base;

@@ -12,7 +12,7 @@
 #include "common/base/err.h"
 #include "common/base/util.h"
 
-#include "limit.h"
+#include "limit_side.h"
 
 #define REMEMBERED_MAX (UINT64_C(1) << 30)
 

@@ -33,7 +33,7 @@
 #include "common/region/hash.h"
 #include "common/region/layout.h"
 
-#include "limit.h"
+#include "limit_side.h"
 
 #define HASH_SEED UINT64_C(0x9E3779B97F4A7C15)
 #define GENERATION 1u

@@ -17,7 +17,7 @@
 #include "common/base/clock.h"
 #include "common/base/err.h"
 
-#include "limit.h"
+#include "limit_side.h"
 
 #define TIMEOUT_NS (5 * NS_PER_SEC)
 

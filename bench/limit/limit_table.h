@@ -9,7 +9,7 @@
 #include <stddef.h>
 #include <stdio.h>
 
-#include "limit.h"
+#include "limit_side.h"
 
 #define LIMIT_SIDES_MAX 6
 

@@ -8,7 +8,6 @@
 
 #include <farkv.h>
 
-#include "alloc_inline.h"
 #include "common/base/util.h"
 
 /* One block to store a value, and one to overwrite it while the server is stopped. */

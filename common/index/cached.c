@@ -25,6 +25,7 @@
 #include "common/base/err.h"
 #include "expiry.h"
 #include "heat.h"
+#include "location.h"
 #include "value_cache.h"
 
 /* After this many looks at a changing slot, search. */

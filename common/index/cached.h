@@ -6,7 +6,8 @@
 #ifndef COMMON_INDEX_CACHED_H
 #define COMMON_INDEX_CACHED_H
 
-#include "index_priv.h"
+#include "index_state.h"
+#include "op.h"
 
 /** A cache of `entries` locations. NULL if out of memory. */
 struct cached *cached_new(size_t entries);

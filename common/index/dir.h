@@ -6,7 +6,8 @@
 #ifndef COMMON_INDEX_DIR_H
 #define COMMON_INDEX_DIR_H
 
-#include "index_priv.h"
+#include "index_state.h"
+#include "op.h"
 
 /**
  * Read D and the array that it names into the cached copy. Waits for the lane; rare. 0,

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
  * index/direct.h - mapped windows: find the window of a key by the cached directory, prefetch it,
- * and check that a slot still holds a word. For shm.h and try.c, and for the phases that use loads
- * where the region is mapped. Inline functions only.
+ * and check that a slot still holds a word. For shm.h, search.c and try.c, and for the phases that
+ * use loads where the region is mapped. Inline functions only.
  */
 #ifndef COMMON_INDEX_DIRECT_H
 #define COMMON_INDEX_DIRECT_H
 
 #include "common/base/atomic.h"
 #include "common/region/fetch.h"
-#include "index_priv.h"
+#include "index_state.h"
+#include "op.h"
 #include "window_scan.h"
 
 /**

@@ -11,7 +11,8 @@
 #define COMMON_INDEX_EXPIRY_H
 
 #include "common/base/atomic.h"
-#include "index_priv.h"
+#include "index_state.h"
+#include "op.h"
 
 /** CLOCK, over mapped memory. A following atom_load_follow() is not executed before it. */
 static inline uint64_t expiry_clock(const struct index *ix)

@@ -13,7 +13,8 @@
 #define COMMON_INDEX_HEAT_H
 
 #include "common/base/atomic.h"
-#include "index_priv.h"
+#include "index_state.h"
+#include "op.h"
 
 /* Out of line, so that it takes no registers from the fast paths of stores that refuse. */
 static __attribute__((noinline, unused)) void heat_set(const struct index *ix, uint64_t off)

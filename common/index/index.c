@@ -7,7 +7,7 @@
 
 #include "common/base/err.h"
 #include "dir.h"
-#include "index_priv.h"
+#include "index_state.h"
 #include "cached.h"
 
 int index_open(const struct superblock *sb, struct xport_lane *lane,

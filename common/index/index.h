@@ -19,8 +19,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "alloc.h"
 #include "common/region/block.h"
+#include "index_state.h"
 #include "op.h"
 #include "value_cache.h"
 #include "common/region/layout.h"
@@ -38,12 +38,6 @@ int index_open(const struct superblock *sb, struct xport_lane *lane,
 	       struct index **ix_out);
 void index_close(struct index *ix);
 
-/** The first member of struct index: the last version that was written. */
-struct index_versions {
-	uint32_t prefix;
-	uint32_t counter;
-};
-
 /**
  * Write versions prefix << 32 | 1, 2, ... from now on. The server gives each prefix once. Call
  * again with a fresh one when index_versions_left() is low; an operation that finds none left ends
@@ -54,7 +48,7 @@ void index_set_prefix(struct index *ix, uint32_t prefix);
 /** Versions left under this prefix. */
 static inline uint32_t index_versions_left(const struct index *ix)
 {
-	return UINT32_MAX - ((const struct index_versions *)(const void *)ix)->counter;
+	return UINT32_MAX - ix->versions.counter;
 }
 
 /**
@@ -97,35 +91,5 @@ void index_set_clock(struct index *ix, uint64_t (*now)(void *arg), void *arg);
  * lane's memory.
  */
 void index_abandon_spare(struct index *ix);
-
-/* ---- over mapped memory: index/shm.c ---------------------------------------------------- */
-
-/** A GET that has not begun. */
-struct index_get_req {
-	struct index_key key;
-	/* Not running, and not shared with another GET. The caller sets `into` and `into_cap`. */
-	struct index_op *op;
-};
-
-/**
- * Begin a GET and try it as index_try() does. `window` is what index_prefetch_window() has just
- * returned for the key.
- *
- * True: the operation's result is final; if it is 0, so are its version and the view's value and
- * length, and nothing else is set. False: it has begun, and index_run() ends it. A GET that fails,
- * or may fail later, has cleared the error's line, except where `window` is NULL.
- */
-bool index_get(struct index *ix, const struct index_get_req *req, const void *window);
-
-/**
- * The same for `n` GETs, without index_prefetch_window(): their windows, then their blocks, are
- * requested side by side. True: all are final. False: all have begun and must be run together; a
- * new connection may be needed for some, and then the results of the others have to be read again
- * (index_op_resume()).
- */
-bool index_get_many(struct index *ix, const struct index_get_req *reqs, size_t n);
-
-/** The same for a PUT that index_op_start() has just set up. */
-bool index_put(struct index *ix, struct index_op *op, const void *window);
 
 #endif

@@ -11,7 +11,7 @@
 #include "common/base/atomic.h"
 #include "common/base/err.h"
 #include "common/region/fetch.h"
-#include "index_priv.h"
+#include "index_state.h"
 
 /* Restarts for something that should pass, before it counts as damage. */
 #define OP_TRIES_MAX 100

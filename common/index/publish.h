@@ -6,8 +6,9 @@
 #ifndef COMMON_INDEX_PUBLISH_H
 #define COMMON_INDEX_PUBLISH_H
 
-#include "alloc_inline.h"
-#include "index_priv.h"
+#include "alloc.h"
+#include "index_state.h"
+#include "op.h"
 
 /** NEXT_DECIDE: by kind, op->search.word and .version. kind_compares() needs the version. */
 enum next swap_decide(struct index *ix, struct index_op *op);

@@ -6,7 +6,7 @@
 #include <farkv.h>
 
 #include "common/base/atomic.h"
-#include "index_priv.h"
+#include "index_state.h"
 #include "step.h"
 #include "common/base/util.h"
 

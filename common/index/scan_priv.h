@@ -8,7 +8,7 @@
 #include <stdlib.h>
 
 #include "dir.h"
-#include "index_priv.h"
+#include "index_state.h"
 
 #define SCAN_BATCH 128u
 #define SCAN_CHAINS ((SCAN_BATCH + XPORT_CHAIN_MAX - 1) / XPORT_CHAIN_MAX)

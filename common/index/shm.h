@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
  * index/shm.h - the fast GET and the fast PUT over mapped memory, in line with the caller. Anything
- * unusual goes on in index/shm.c, then in index/try.c, then in the state machine.
+ * unusual goes on in index/try.c, then in index/search.c, then in the state machine.
  *
  *   get_fast(): find the slot, request the block, copy and verify, look at the slot again
  *   put_fast(): take a block, build it, find the slot, verify, swap, retire the old block
@@ -19,7 +19,6 @@
 #include "heat.h"
 #include "expiry.h"
 #include "publish.h"
-#include "try.h"
 #include "window_scan.h"
 
 /** Largest block that is read or written in line with the caller, in bytes. */
@@ -201,7 +200,7 @@ IN_LINE bool get_lives(const struct index *ix, struct get_source *src)
 /**
  * Copy the key's block to src->to. True: the copy holds the key's value, src->len bytes, which was
  * current at some moment of the call, and src->ttl_ms its time left, or 0. False: call
- * index_get_slow(); src->slot is NULL if no candidate was found.
+ * index_get_slow() (index/try.h); src->slot is NULL if no candidate was found.
  *
  * The slots before this one need no look: a key has one slot (I1), and while its word stands and is
  * not FROZEN, no other subtable has the key.
@@ -222,11 +221,11 @@ IN_LINE bool get_fast(const struct index *ix, const struct index_key *key,
 }
 
 /**
- * Go on after get_fast(): look at the line's other candidates, then search the window. Sets up
- * req->op, whose view tells whether the value is at src->to or in the operation's buffer. False:
- * it is pending, and index_run() must end it.
+ * Go on after get_fast() found a candidate that still stands: the value has another length than the
+ * last one, or another slot of the line is the key's. True as get_fast(), with ix->usual_len the
+ * value's length. False: search the window. 1 GET in 130 needs this if lines are half full.
  */
-bool index_get_slow(struct index *ix, const struct index_get_req *req, struct get_source *src);
+bool get_next_candidates(struct index *ix, const struct index_key *key, struct get_source *src);
 
 /* ---- PUT -------------------------------------------------------------------------------- */
 
@@ -267,9 +266,6 @@ IN_LINE void put_start(struct put *p, const struct index_key *key, const void *v
 	p->fetch_next = true;
 	p->written = NOT_WRITTEN;
 }
-
-/** Go on as an operation, which index_op_start() has set up: hand the block over to it. */
-void index_put_to_op(struct index_op *op, const struct put *p, enum put_outcome outcome);
 
 /**
  * True if a key and value of these lengths, which are within the store's limits, can be put by
@@ -376,7 +372,7 @@ IN_LINE void put_request_next(const struct index *ix, const struct put *p)
  * Verify that the slot is this key's: compare incarnation and key with its block. If the CAS then
  * finds the same word, nobody has written the block in between. The header's checksum would only
  * reveal damaged memory, which this PUT replaces. If the CAS finds another word, incarnation and
- * key may have been read at different times: index_put_search() looks again.
+ * key may have been read at different times: index_write_search() looks again.
  */
 IN_LINE bool put_verify(const struct put *p)
 {
@@ -408,8 +404,8 @@ IN_LINE void put_retire(struct index *ix, struct put *p)
 }
 
 /**
- * A PUT that put_fits(). If the outcome is not PUT_DONE, call index_put_to_op() and
- * index_put_search(), the latter with p->lost_to after PUT_LOST.
+ * A PUT that put_fits(). If the outcome is not PUT_DONE, call index_put_to_op() (index/try.h)
+ * and index_write_search(), the latter with p->lost_to after PUT_LOST.
  *
  * The block is written first, while the window is on its way from memory.
  */
@@ -433,24 +429,5 @@ IN_LINE enum put_outcome put_fast(struct index *ix, struct put *p)
 	put_retire(ix, p);
 	return PUT_DONE;
 }
-
-/* ---- operations that index_op_start() has set up -------------------------------------- */
-
-/**
- * Before a batch is carried out: take the block of a PUT that can be fast, and request its memory.
- */
-void index_put_prepare(const struct index *ix, struct index_op *op);
-
-/**
- * Carry out a PUT: put_fast() if it applies, else or if its CAS was lost index_put_search().
- * `slots` is the key's window, already requested.
- */
-bool index_put_fast(struct index *ix, struct index_op *op, const uint64_t *slots);
-
-/**
- * Carry out a GET: get_fast(), and if that does not find the value index_get_search(). `slots` is
- * the key's window, already requested.
- */
-bool index_get_fast(struct index *ix, struct index_op *op, const uint64_t *slots);
 
 #endif

@@ -18,7 +18,7 @@
 #include "expiry.h"
 #include "heat.h"
 #include "publish.h"
-#include "try.h"
+#include "search.h"
 #include "cached.h"
 
 /*
@@ -90,7 +90,7 @@ static enum next start(struct index *ix, struct index_op *op, uint64_t deadline_
 	if (index_op_reserve(ix, op, 0))
 		return op_done(ix, op,
 			       err_set(FARKV_ENOMEM, "no memory for a window"));
-	if (writes_by_loads(ix, op) && index_try_write(ix, op, &next))
+	if (writes_by_loads(ix, op) && index_write_decide(ix, op, &next))
 		return next;
 	if (!kind_reads(op->kind) && cached_start(ix, op, &next))
 		return next;

@@ -3,7 +3,8 @@
 #ifndef COMMON_INDEX_STEP_H
 #define COMMON_INDEX_STEP_H
 
-#include "index_priv.h"
+#include "index_state.h"
+#include "op.h"
 
 /**
  * Take an operation in OP_START, or one whose chain is done, as far as it goes without

@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A batch requests all windows before it looks at the first, and all blocks before it copies the
+ * first.
+ */
 #include "config.h"
 
 #include "try.h"
@@ -9,176 +13,14 @@
 
 #include "common/base/atomic.h"
 #include "common/base/err.h"
+#include "common/base/util.h"
 #include "common/region/fetch.h"
 #include "expiry.h"
+#include "heat.h"
 #include "publish.h"
+#include "search.h"
 #include "shm.h"
-#include "common/base/util.h"
 #include "window_scan.h"
-
-/* Copy the value to op->into, in one pass with its sum, and the rest of the block to op->buf. */
-static enum block_check direct_fetch_split(struct index_op *op,
-					   const uint8_t *src,
-					   const struct block_header *h,
-					   struct block_ref ref,
-					   struct block_view *view)
-{
-	struct block_split parts = {.image = op->buf,
-				    .seg = op->into,
-				    .seg_at = sizeof(*h) + op->key.len,
-				    .seg_len = h->value_len,
-				    .seg_from = src + sizeof(*h) + op->key.len};
-	size_t end = parts.seg_at + parts.seg_len;
-
-	atom_copy_block(op->buf, src, parts.seg_at);
-	atom_copy_block(op->buf + parts.seg_at, src + end,
-			block_room_of(h) - end);
-	if (memcmp(op->buf, h, sizeof(*h)) != 0)
-		return BLOCK_BAD;
-	return block_verify_split(&parts, ref, op->key.data, op->key.len, view);
-}
-
-/* Copy the block that `word` names into op->buf and verify the copy. */
-static bool direct_fetch(struct index *ix, struct index_op *op, uint64_t word,
-			 enum block_check *check_out, struct block_view *view)
-{
-	struct block_ref ref = slot_block(word);
-	const uint8_t *src = ix->lane->base + ref.off;
-	struct block_header h;
-	uint64_t bytes;
-
-	if (!region_block_ok(&ix->sb, ref.off, ref.cls))
-		return false;
-	/* Request all lines of a small block at once. */
-	bytes = fetch_ahead(class_bytes(ref.cls));
-	fetch_lines(src + LINE_BYTES, bytes - UTIL_MIN(bytes, LINE_BYTES));
-	atom_copy_block(&h, src, sizeof(h));
-	atom_compiler_barrier();
-	bytes = block_room_of(&h);
-	if (bytes > class_bytes(ref.cls))
-		return false;
-	if (op->into && h.value_len >= INDEX_SEGMENT_MIN &&
-	    h.value_len <= op->into_cap && h.key_len == op->key.len) {
-		if (index_op_reserve(ix, op, bytes - h.value_len))
-			return false;
-		*check_out = direct_fetch_split(op, src, &h, ref, view);
-		return true;
-	}
-	if (index_op_reserve(ix, op, bytes))
-		return false;
-	atom_copy_block(op->buf, src, bytes);
-	/* The lengths may have changed: compare with the copied header. */
-	if (memcmp(op->buf, &h, sizeof(h)) != 0)
-		return false;
-	*check_out = block_verify(op->buf, ref, op->key.data, op->key.len, view);
-	return true;
-}
-
-/* Copy what a probe needs of the block that `word` names to op->buf, and tell whose it is. */
-static enum block_check direct_probe(struct index *ix, struct index_op *op, uint64_t word,
-				     struct block_view *view)
-{
-	struct block_ref ref = slot_block(word);
-	uint64_t bytes = op_probe_bytes(op, word);
-	struct block_key asked = op_block_key(ix, op);
-
-	if (index_op_reserve(ix, op, bytes))
-		return BLOCK_BAD;
-	atom_copy_block(op->buf, ix->lane->base + ref.off, bytes);
-	return block_verify_head(op->buf, bytes, ref, &asked, view);
-}
-
-/* Tell whose block it is that `word` names, by its header and key. */
-static enum block_check direct_head(struct index *ix, struct index_op *op,
-				    uint64_t word, struct block_view *view)
-{
-	struct block_ref ref = slot_block(word);
-	enum block_check check;
-
-	if (!region_block_ok(&ix->sb, ref.off, ref.cls))
-		return BLOCK_BAD;
-	op->search.probe_full = false;
-	check = direct_probe(ix, op, word, view);
-	if (check == BLOCK_PARTIAL) { /* another key, longer than this one */
-		op->search.probe_full = true;
-		check = direct_probe(ix, op, word, view);
-	}
-	return check;
-}
-
-/* What a look at a slot led to. */
-enum look { LOOK_ON, LOOK_END, LOOK_FOUND, LOOK_UNUSUAL };
-
-/* What is copied: by a GET a living key's block, by an EXISTS its head, by a writer any head. */
-enum copied { COPY_BLOCK, COPY_LIVING_HEAD, COPY_HEAD };
-
-/*
- * Look at a slot that window_scan() points out, by loading its word again. Sets *view and
- * op->search.word.
- */
-IN_LINE enum look
-look_at(struct index *ix, struct index_op *op, const uint64_t *slot, enum copied what,
-	struct block_view *view)
-{
-	uint64_t w = atom_load_follow(slot);
-	enum block_check check = BLOCK_BAD;
-
-	if (w == slot_empty(entry_gen(op->entry)))
-		return LOOK_END;
-	if ((w & SLOT_FROZEN) || slot_is_null(w))
-		return LOOK_UNUSUAL;
-	if (slot_fp(w) != hash_fp(op->key.hash) || (what != COPY_HEAD && (w & SLOT_DEAD)))
-		return LOOK_ON;
-	if (what != COPY_BLOCK)
-		check = direct_head(ix, op, w, view);
-	else if (!direct_fetch(ix, op, w, &check, view))
-		return LOOK_UNUSUAL;
-	if (check != BLOCK_MINE && check != BLOCK_OTHER)
-		return LOOK_UNUSUAL;
-	/* CLOCK first, then the last look at the slot (protocol.md, "Expiry"). */
-	op->left_ms = expiry_left(ix, view);
-	if (!still_holds(slot, w))
-		return LOOK_UNUSUAL;
-	op->search.word = w;
-	return check == BLOCK_MINE ? LOOK_FOUND : LOOK_ON;
-}
-
-/*
- * Walk the slots line by line; most need no second look. Sets op->slot_at to where the walk ended,
- * WINDOW_SLOTS if all are other keys'.
- */
-IN_LINE enum look
-walk(struct index *ix, struct index_op *op, const uint64_t *slots,
-     enum copied what, struct block_view *view)
-{
-	for (unsigned s = 0; s < WINDOW_SLOTS; s += LINE_SLOTS) {
-		struct line_masks m = window_scan(&slots[s], hash_fp(op->key.hash));
-
-		for (uint32_t at = m.match | m.stop; at; at &= at - 1) {
-			unsigned i = s + (unsigned)__builtin_ctz(at);
-			enum look look =
-				look_at(ix, op, &slots[i], what, view);
-
-			if (look != LOOK_ON) {
-				op->slot_at = (uint16_t)i;
-				return look;
-			}
-		}
-	}
-	op->slot_at = WINDOW_SLOTS;
-	return LOOK_END;
-}
-
-/* Walk the window; count anything unusual as a retry. */
-IN_LINE enum look
-search(struct index *ix, struct index_op *op, const uint64_t *slots,
-       enum copied what, struct block_view *view)
-{
-	enum look look = walk(ix, op, slots, what, view);
-
-	ix->retries += look == LOOK_UNUSUAL;
-	return look;
-}
 
 const void *index_prefetch_window(const struct index *ix, uint64_t hash)
 {
@@ -187,28 +29,265 @@ const void *index_prefetch_window(const struct index *ix, uint64_t hash)
 	return window_prefetch(ix, hash, &window) ? window : NULL;
 }
 
-bool index_get_search(struct index *ix, struct index_op *op, const uint64_t *slots)
-{
-	enum look look;
+/* ---- GET --------------------------------------------------------------------------- */
 
-	(void)direct_window(ix, op); /* index_get() has not set the directory entry */
-	look = search(ix, op, slots, COPY_BLOCK, &op->view);
-	if (look == LOOK_UNUSUAL)
+/* The value is found, in `block`: set the result. The rest of the operation is not set up. */
+static inline void get_found(struct index *ix, const struct index_get_req *req,
+			     const struct get_source *src)
+{
+	const uint8_t *block = src->to;
+	struct index_op *op = req->op;
+
+	op->view.user = 0;
+	op->left_ms = src->ttl_ms ? src->ttl_ms : BLOCK_NEVER;
+
+	op->view.value = block + sizeof(struct block_header) + req->key.len;
+	op->view.value_len = ix->usual_len;
+	op->result = 0;
+	memcpy(&op->version, block, sizeof(op->version));
+}
+
+/* Go on after get_fast(), if that found a candidate. */
+static bool get_after_miss(struct index *ix, const struct index_get_req *req,
+			   struct get_source *src)
+{
+	if (!src->slot)
 		return false;
-	op->result = look == LOOK_FOUND && op->left_ms ? 0 : FARKV_ENOTFOUND;
-	if (op->result == 0) {
-		op->version = op->view.version;
-		heat_mark(ix, op_slot_off(op));
+	if (!still_holds(src->slot, src->word)) {
+		ix->retries++; /* another writer changed the slot */
+		return false;
 	}
+	if (!get_next_candidates(ix, &req->key, src))
+		return false;
+	get_found(ix, req, src);
 	return true;
 }
 
-static bool get_by_loads(struct index *ix, struct index_op *op)
+/* One GET of a batch or of an operation; its block may have been requested already. */
+static bool get_one(struct index *ix, const struct index_get_req *req, const uint64_t *slots,
+		    uint32_t match)
 {
-	const uint64_t *slots = direct_window(ix, op);
+	struct get_source src = {.slots = slots, .match = match, .to = req->op->buf,
+				 .room = req->op->buf_bytes};
 
-	return slots && index_get_fast(ix, op, slots);
+	if (get_fast(ix, &req->key, &src)) {
+		get_found(ix, req, &src);
+		return true;
+	}
+	return get_after_miss(ix, req, &src);
 }
+
+/* A GET of an operation that index_op_start() has set up; `slots` has been requested. */
+static bool get_op(struct index *ix, struct index_op *op, const uint64_t *slots)
+{
+	struct index_get_req req = {op->key, op};
+
+	if (!get_one(ix, &req, slots, get_matches(&op->key, slots)))
+		return index_get_search(ix, op, slots);
+	op->view.key = op->view.value - op->key.len;
+	op->view.key_len = op->key.len;
+	op->view.version = op->version;
+	op->view.expiry = get_expiry(op->view.key - sizeof(struct block_header));
+	op->view.flags = 0;
+	return true;
+}
+
+/* Keeps what the caller has set. */
+static void start_get(const struct index_get_req *req)
+{
+	struct index_op *op = req->op;
+	void *into = op->into;
+	size_t into_cap = op->into_cap;
+
+	index_op_start(op, INDEX_GET, &req->key, NULL, 0);
+	op->into = into;
+	op->into_cap = into_cap;
+}
+
+/* Search the whole window. False: it is pending. */
+static __attribute__((noinline)) bool get_by_search(struct index *ix,
+						    const struct index_get_req *req,
+						    const uint64_t *slots)
+{
+	err_clear(); /* what follows may fail */
+	start_get(req);
+	return slots && index_get_search(ix, req->op, slots);
+}
+
+bool index_get_slow(struct index *ix, const struct index_get_req *req, struct get_source *src)
+{
+	return get_after_miss(ix, req, src) || get_by_search(ix, req, src->slots);
+}
+
+bool index_get(struct index *ix, const struct index_get_req *req, const void *window)
+{
+	const uint64_t *slots = window;
+
+	if (!slots) {
+		start_get(req);
+		return false;
+	}
+	return get_one(ix, req, slots, get_matches(&req->key, slots)) ||
+	       get_by_search(ix, req, slots);
+}
+
+static inline void request_windows(const struct index *ix, const struct index_get_req *reqs,
+				 size_t n, const uint64_t **slots)
+{
+	bool lead = loads_usable(ix);
+
+	for (size_t i = 0; i < n; i++) {
+		slots[i] = lead ? window_of(ix, reqs[i].key.hash) : NULL;
+		fetch_line(slots[i]);
+	}
+}
+
+/* Request the first candidate's block. Any address may be prefetched. */
+static inline void request_first_block(const struct index *ix, const uint64_t *slots,
+				       uint32_t match)
+{
+	uint64_t w = atom_load_relaxed(&slots[__builtin_ctz(match)]);
+
+	fetch_lines(ix->lane->base + slot_off(w),
+		    fetch_ahead(slot_class(w) < SHM_CLASSES ?
+					shm_bytes[slot_class(w)] :
+					class_bytes(slot_class(w))));
+}
+
+/* Returns how many are pending. */
+static size_t get_batch(struct index *ix, const struct index_get_req *reqs, size_t n)
+{
+	const uint64_t *slots[STAGE_OPS];
+	uint32_t match[STAGE_OPS];
+	size_t left = 0;
+
+	request_windows(ix, reqs, n, slots);
+	for (size_t i = 0; i < n; i++) {
+		match[i] = slots[i] ? get_matches(&reqs[i].key, slots[i]) : 0;
+		if (match[i])
+			request_first_block(ix, slots[i], match[i]);
+	}
+	for (size_t i = 0; i < n; i++)
+		left += !get_one(ix, &reqs[i], slots[i], match[i]) &&
+			!get_by_search(ix, &reqs[i], slots[i]);
+	return left;
+}
+
+/* Set up the rest of an operation that has its result; keeps the result. */
+static void restart_found(const struct index_get_req *req)
+{
+	struct index_op *op = req->op;
+	uint64_t version = op->version, left_ms = op->left_ms;
+
+	start_get(req);
+	op->version = version;
+	op->left_ms = left_ms;
+	op->result = 0;
+}
+
+bool index_get_many(struct index *ix, const struct index_get_req *reqs, size_t n)
+{
+	size_t left = 0;
+
+	for (size_t at = 0; at < n; at += STAGE_OPS)
+		left += get_batch(ix, &reqs[at], UTIL_MIN(n - at, (size_t)STAGE_OPS));
+	for (size_t i = 0; left && i < n; i++)
+		if (reqs[i].op->result == 0)
+			restart_found(&reqs[i]);
+	return left == 0;
+}
+
+/* ---- PUT --------------------------------------------------------------------------- */
+
+void index_put_to_op(struct index_op *op, const struct put *p, bool lost)
+{
+	if (p->block) {
+		op->cls = p->cls;
+		op->own = OWN_BLANK;
+		op->block = slot_block(p->block);
+	}
+	if (p->written) {
+		op->own = OWN_WRITTEN;
+		op->version = p->version;
+	}
+	if (lost) {
+		op->slot_at = p->slot_at;
+		op->swap.expect = p->old_word;
+	}
+}
+
+/* True if a PUT has not begun and meets the conditions of put_fast(). */
+static inline bool may_put_fast(const struct index *ix, const struct index_op *op)
+{
+	return op->kind == INDEX_PUT && op->own != OWN_WRITTEN && op->doubt == DOUBT_NONE &&
+	       op->phase == OP_START && ix->versions.counter < UINT32_MAX &&
+	       op->key.len - 1u < ix->sb.max_key && op->value_len <= ix->sb.max_value &&
+	       (ix->lane->caps & XPORT_AT_ONCE) && (ix->lane->caps & XPORT_DIRECT_STORE) &&
+	       ix->alloc && op->key.len <= PUT_KEY_MAX && !(op->ttl_ms | op->user) &&
+	       block_room(op->key.len, op->value_len) <= PUT_ROOM_MAX;
+}
+
+/* Start from an operation that may_put_fast(), and may have its block. */
+static inline void put_from_op(const struct index *ix, struct put *p,
+			       const struct index_op *op)
+{
+	put_start(p, &op->key, op->value, op->value_len);
+	p->fetch_next = op->own == OWN_NONE;
+	p->cls = op->cls;
+	p->blocks = &ix->alloc->cls[p->cls];
+	if (op->own != OWN_NONE)
+		p->block = slot_pack(op->block, 0, 0);
+}
+
+/* Before a batch: take the block of a PUT that can be fast, and request its memory. */
+static void put_prepare(const struct index *ix, struct index_op *op)
+{
+	struct put p;
+
+	if (!may_put_fast(ix, op))
+		return;
+	put_from_op(ix, &p, op);
+	if (p.block || !put_take(ix, &p))
+		return;
+	index_put_to_op(op, &p, false);
+	fetch_block(ix, op->block.off, fetch_ahead(class_bytes(p.cls)));
+}
+
+/* End the operation after PUT_DONE. */
+static inline void put_end(struct index_op *op, const struct put *p)
+{
+	op->cls = p->cls;
+	op->own = OWN_NONE;
+	op->version = p->version;
+	op->has_spare = p->has_spare;
+	op->result = 0;
+}
+
+/* A PUT of an operation: put_fast() if it applies, else or if its CAS was lost the search. */
+static bool put_op(struct index *ix, struct index_op *op, const uint64_t *slots)
+{
+	enum put_outcome outcome;
+	struct put p;
+
+	if (!may_put_fast(ix, op))
+		return index_write_search(ix, op, slots, NULL);
+	put_from_op(ix, &p, op);
+	p.slots = slots;
+	outcome = put_fast(ix, &p);
+	if (outcome == PUT_DONE) {
+		put_end(op, &p);
+		return true;
+	}
+	index_put_to_op(op, &p, outcome == PUT_LOST);
+	return index_write_search(ix, op, slots, outcome == PUT_LOST ? &p.lost_to : NULL);
+}
+
+bool index_put(struct index *ix, struct index_op *op, const void *window)
+{
+	return window && put_op(ix, op, window);
+}
+
+/* ---- EXISTS ------------------------------------------------------------------------ */
 
 /* True unless the value of a verified block has expired. */
 static bool head_lives(const struct index *ix, const uint8_t *block)
@@ -234,79 +313,15 @@ static bool exists_fast(const struct index *ix, const struct index_op *op, const
 	       head_lives(ix, p.old) && still_holds(&slots[p.slot_at], p.old_word);
 }
 
-static bool exists_by_loads(struct index *ix, struct index_op *op)
+static bool exists_op(struct index *ix, struct index_op *op, const uint64_t *slots)
 {
-	const uint64_t *slots = direct_window(ix, op);
-	struct block_view view;
-	enum look look;
-
-	if (!slots)
-		return false;
-	if (exists_fast(ix, op, slots)) {
-		op->result = 0;
-		return true;
-	}
-	look = search(ix, op, slots, COPY_LIVING_HEAD, &view);
-	if (look == LOOK_UNUSUAL)
-		return false;
-	op->result = look == LOOK_FOUND && op->left_ms ? 0 : FARKV_ENOTFOUND;
+	if (!exists_fast(ix, op, slots))
+		return index_exists_search(ix, op, slots);
+	op->result = 0;
 	return true;
 }
 
-/* ---- borrowing --------------------------------------------------------------------- */
-
-/* The value's place and lengths, of the block whose head was verified. */
-static void borrowed_set(const struct index *ix, const struct index_op *op,
-			 const struct block_view *view, struct index_borrowed *out)
-{
-	struct block_ref ref = slot_block(op->search.word);
-
-	out->value = ix->lane->base + ref.off + BLOCK_HEADER_BYTES + op->key.len;
-	out->value_len = view->value_len;
-	out->version = view->version;
-	out->left_ms = op->left_ms;
-	out->user = 0;
-	if (view->flags & BLOCK_USER)
-		atom_copy_block(&out->user, out->value + view->value_len, BLOCK_USER_BYTES);
-	out->look.slot = window_off(op) + (uint64_t)op->slot_at * SLOT_BYTES;
-	out->look.word = op->search.word;
-}
-
-int index_borrow(struct index *ix, struct index_op *op, const struct index_key *key,
-		 struct index_borrowed *out)
-{
-	const uint64_t *slots;
-	struct block_view view;
-	enum look look;
-
-	/* As EXISTS, which reads header and key. */
-	index_op_start(op, INDEX_EXISTS, key, NULL, 0);
-	slots = loads_usable(ix) ? direct_window(ix, op) : NULL;
-	if (!slots)
-		return INDEX_PENDING;
-	out->look.at_ns = index_now(ix);
-	look = search(ix, op, slots, COPY_LIVING_HEAD, &view);
-	if (look == LOOK_UNUSUAL)
-		return INDEX_PENDING;
-	if (look != LOOK_FOUND || !op->left_ms)
-		return FARKV_ENOTFOUND;
-	borrowed_set(ix, op, &view, out);
-	return 0;
-}
-
-bool index_look_holds(const struct index *ix, const struct index_look *look, bool one_clock)
-{
-	const uint8_t *slot;
-
-	if (look->slot % SLOT_BYTES || look->slot > ix->sb.region_bytes - SLOT_BYTES)
-		return false;
-	slot = ix->lane->base + look->slot;
-	if (still_holds((const uint64_t *)(const void *)slot, look->word))
-		return true;
-	return one_clock && index_now(ix) - look->at_ns <= ix->sb.grace_ns / 2;
-}
-
-/* ---- many operations ------------------------------------------------------------------- */
+/* ---- any operation -------------------------------------------------------------------- */
 
 /* Prefetch the block of a key's first candidate in the home line. */
 static void prefetch_candidate(const struct index *ix, const struct index_op *op,
@@ -361,197 +376,21 @@ void index_fetch_many(const struct index *ix, struct index_op *const *ops,
 	}
 }
 
-/* ---- writers ------------------------------------------------------------------- */
-
-/*
- * The walk of index/step.c without an image of the window, so a CAS lost to another key starts
- * again. The CAS, or the second look at the slot, proves what is concluded from a word.
- */
-static bool decide_by_loads(struct index *ix, struct index_op *op,
-			    const uint64_t *slots, enum next *next_out)
-{
-	struct block_view view;
-	enum look look = search(ix, op, slots, COPY_HEAD, &view);
-
-	if (look == LOOK_UNUSUAL)
-		return false;
-	op->search.way = WAY_LOADS;
-	if (look != LOOK_FOUND) {
-		op->search.from = op->slot_at;
-		*next_out = swap_absent(ix, op);
-		return true;
-	}
-	op->written_by_other = view.version >> 32 != ix->versions.prefix;
-	op->search.version = view.version;
-	*next_out = swap_decide(ix, op);
-	return true;
-}
-
-bool index_try_write(struct index *ix, struct index_op *op, enum next *next_out)
-{
-	const uint64_t *slots = direct_window(ix, op);
-
-	return slots && decide_by_loads(ix, op, slots, next_out);
-}
-
-/* Write the operation's block by stores. */
-static enum next write_now(struct index *ix, struct index_op *op)
-{
-	uint64_t bytes = op_room(op);
-	uint8_t *block = ix->lane->base + op->block.off, *image = NULL;
-	enum next next = op_block_image(ix, op, &image);
-
-	if (next != NEXT_POST)
-		return next;
-	if (image != block)
-		atom_copy_block(block, image, bytes);
-	op->own = OWN_WRITTEN;
-	return NEXT_POST;
-}
-
-/* Swap by an instruction. The CAS is ordered after the block's bytes (atom_cas_u64()). */
-static enum next swap_now(struct index *ix, struct index_op *op)
-{
-	uint64_t *slot = (uint64_t *)(void *)(ix->lane->base + op_slot_off(op));
-	uint64_t found;
-
-	if (op->own == OWN_BLANK) {
-		enum next next = write_now(ix, op);
-
-		if (next != NEXT_POST)
-			return next;
-		/* Writing the block took a while. */
-		if (xport_broken(ix->lane))
-			return op_done(ix, op, FARKV_EDISCONNECTED);
-	}
-	found = atom_cas_u64(slot, op->swap.expect, op->swap.desired);
-	return swap_result(ix, op, found);
-}
-
-/* Swap by a chain. NEXT_POST if the lane broke during it. */
-static enum next swap_posted(struct index *ix, struct index_op *op)
-{
-	enum next next = swap_chain(ix, op);
-	int err;
-
-	if (next != NEXT_POST)
-		return next;
-	op->chain.next = NULL;
-	err = xport_post(ix->lane, &op->chain);
-	if (err)
-		return op_done(ix, op, err);
-	if (op->chain.status)
-		return NEXT_POST;
-	return swap_done(ix, op);
-}
-
-/* Swaps tried in a row without a look at the clock. */
-#define SWAPS_MAX 4u
-
-/*
- * Swap, and again after each loss, `lost` losses so far. If another READ is needed (has the
- * subtable moved?), the operation starts again.
- */
-static enum next swap_by_loads(struct index *ix, struct index_op *op,
-			       enum next next, unsigned lost)
-{
-	for (unsigned n = lost + 1; n <= SWAPS_MAX && next == NEXT_SWAP; n++) {
-		if (n > 1)
-			index_backoff(ix);
-		next = ix->lane->caps & XPORT_AT_ONCE ? swap_now(ix, op) :
-							swap_posted(ix, op);
-	}
-	switch (next) {
-	case NEXT_POST: /* the lane broke during the chain */
-	case NEXT_WAIT:
-	case NEXT_DONE:
-	case NEXT_AGAIN:
-		return next;
-	default:
-		return op_again(ix, op);
-	}
-}
-
-/*
- * The fast path compared incarnation and key of the block that its CAS expected, without a
- * checksum. The CAS has found another word, so the two may have been read at different times:
- * verify the head now. The old block is still in its grace period, unless this took as long as T;
- * then nothing is known of the slot.
- */
-static bool expected_is_mine(struct index *ix, struct index_op *op)
-{
-	struct block_view view;
-
-	return direct_head(ix, op, op->swap.expect, &view) == BLOCK_MINE;
-}
-
-/*
- * A write from the start to its CAS, or on after a lost one. What is left pending continues in
- * index_run().
- */
-static bool write_search(struct index *ix, struct index_op *op, const uint64_t *slots,
-			 const uint64_t *lost_to)
-{
-	enum next next;
-
-	err_clear();
-	if (!may_write(ix, op) || !expiry_date_now(ix, op))
-		return false;
-	if (!op_take_block(ix, op) || index_op_reserve(ix, op, 0))
-		return false;
-	op->search = (struct op_search){.way = WAY_LOADS};
-	if (lost_to && expected_is_mine(ix, op))
-		next = swap_result(ix, op, *lost_to);
-	else if (!decide_by_loads(ix, op, slots, &next))
-		return false;
-	next = swap_by_loads(ix, op, next, lost_to != NULL);
-	if (op->rivals)
-		index_backoff(ix);
-	/* index_run() reports the wait to its caller without searching again. */
-	if (next == NEXT_WAIT)
-		op->phase = OP_WAITS;
-	/* The lane broke before anything was posted: index_run() may get another lane. */
-	if (next == NEXT_DONE && op->result == FARKV_EDISCONNECTED &&
-	    xport_broken(ix->lane)) {
-		op->result = INDEX_PENDING;
-		op->phase = OP_START;
-		return false;
-	}
-	return next == NEXT_DONE;
-}
-
-bool index_put_search(struct index *ix, struct index_op *op, const uint64_t *slots,
-		      const uint64_t *lost_to)
-{
-	(void)direct_window(ix, op); /* index_put() has not set the directory entry */
-	return write_search(ix, op, slots, lost_to);
-}
-
-static bool write_by_loads(struct index *ix, struct index_op *op)
+static bool try_one(struct index *ix, struct index_op *op)
 {
 	const uint64_t *slots = direct_window(ix, op);
 
 	if (!slots)
 		return false;
-	return op->kind == INDEX_PUT ? index_put_fast(ix, op, slots) :
-				       write_search(ix, op, slots, NULL);
-}
-
-void index_pause(struct index *ix, const struct index_op *op)
-{
-	if ((ix->lane->caps & XPORT_DIRECT) && (op->written_by_other || op->rivals))
-		index_backoff(ix);
-}
-
-static bool try_one(struct index *ix, struct index_op *op)
-{
 	switch (op->kind) {
 	case INDEX_GET:
-		return get_by_loads(ix, op);
+		return get_op(ix, op, slots);
+	case INDEX_PUT:
+		return put_op(ix, op, slots);
 	case INDEX_EXISTS:
-		return exists_by_loads(ix, op);
+		return exists_op(ix, op, slots);
 	default:
-		return write_by_loads(ix, op);
+		return index_write_search(ix, op, slots, NULL);
 	}
 }
 
@@ -573,9 +412,15 @@ void index_try_many(struct index *ix, struct index_op *const *ops, size_t n)
 
 		fetch_windows(ix, ops + at, some, slots);
 		for (size_t i = at; i < at + some; i++)
-			index_put_prepare(ix, ops[i]);
+			put_prepare(ix, ops[i]);
 		fetch_candidates(ix, ops + at, some, slots);
 		for (size_t i = at; i < at + some; i++)
 			(void)try_one(ix, ops[i]);
 	}
+}
+
+void index_pause(struct index *ix, const struct index_op *op)
+{
+	if ((ix->lane->caps & XPORT_DIRECT) && (op->written_by_other || op->rivals))
+		index_backoff(ix);
 }

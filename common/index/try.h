@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * index/try.h - operations over mapped memory by loads: reads, and writes whose search is by loads
- * and whose CAS is by an instruction or a chain. Unusual cases are left to the phases
+ * index/try.h - operations over mapped memory, single and in batches: the fast path (index/shm.h)
+ * if it applies, then the search by loads (index/search.h). Unusual cases are left to the phases
  * (index/step.h).
  */
 #ifndef COMMON_INDEX_TRY_H
@@ -9,11 +9,59 @@
 
 #include "op.h"
 
+struct get_source;
+struct put;
+
 /**
  * Prefetch the window of a key that is about to be used, if the region is mapped. Pass the result
  * to index_get() or index_put() before any other call on the index.
  */
 const void *index_prefetch_window(const struct index *ix, uint64_t hash);
+
+/** A GET that has not begun. */
+struct index_get_req {
+	struct index_key key;
+	/* Not running, and not shared with another GET. The caller sets `into` and `into_cap`. */
+	struct index_op *op;
+};
+
+/**
+ * Begin a GET and try it as index_try() does. `window` is what index_prefetch_window() has just
+ * returned for the key.
+ *
+ * True: the operation's result is final; if it is 0, so are its version and the view's value and
+ * length, and nothing else is set. False: it has begun, and index_run() ends it. A GET that fails,
+ * or may fail later, has cleared the error's line, except where `window` is NULL.
+ */
+bool index_get(struct index *ix, const struct index_get_req *req, const void *window);
+
+/**
+ * The same for `n` GETs, without index_prefetch_window(): their windows, then their blocks, are
+ * requested side by side. True: all are final. False: all have begun and must be run together; a
+ * new connection may be needed for some, and then the results of the others have to be read again
+ * (index_op_resume()).
+ */
+bool index_get_many(struct index *ix, const struct index_get_req *reqs, size_t n);
+
+/** index_get() for a PUT that index_op_start() has just set up. */
+bool index_put(struct index *ix, struct index_op *op, const void *window);
+
+/* ---- on after a fast path ------------------------------------------------------------ */
+
+/**
+ * Go on after get_fast(): look at the line's other candidates, then search the window. Sets up
+ * req->op, whose view tells whether the value is at src->to or in the operation's buffer. False:
+ * it is pending, and index_run() must end it.
+ */
+bool index_get_slow(struct index *ix, const struct index_get_req *req, struct get_source *src);
+
+/**
+ * Go on as an operation, which index_op_start() has set up: hand the block over to it. `lost`: after
+ * PUT_LOST.
+ */
+void index_put_to_op(struct index_op *op, const struct put *p, bool lost);
+
+/* ---- operations that index_op_start() has set up -------------------------------------- */
 
 /**
  * Try an operation that index_op_start() has set up. True: it is final. False: the lane has no
@@ -41,56 +89,5 @@ void index_try_many(struct index *ix, struct index_op *const *ops, size_t n);
 /** Prefetch windows and blocks of operations that are about to run. No other effect. */
 void index_fetch_many(const struct index *ix, struct index_op *const *ops,
 		      size_t n);
-
-/** A look at a key's slot: where, what was there, and the time before. */
-struct index_look {
-	uint64_t slot; /* offset in the region */
-	uint64_t word;
-	uint64_t at_ns;
-};
-
-/** A value where it lies in the mapped region. */
-struct index_borrowed {
-	const uint8_t *value;
-	uint32_t value_len;
-	uint32_t user;    /* as little verified as the value; 0: none */
-	uint64_t version;
-	uint64_t left_ms; /* until it expires, or BLOCK_NEVER */
-	struct index_look look;
-};
-
-/**
- * Find the value of a key by loads, without reading it: header and key are verified. `op` is not
- * running; its buffer gets the header. 0, FARKV_ENOTFOUND, or INDEX_PENDING: the lane has no
- * mapping, or something unusual was met, which a GET finds out.
- */
-int index_borrow(struct index *ix, struct index_op *op, const struct index_key *key,
-		 struct index_borrowed *out);
-
-/**
- * True if what the caller has loaded of that value was it, given that no barrier was answered since
- * the look: the slot still holds the word, or not more than T/2 has passed. `one_clock`: all
- * writers run by this machine's clock; otherwise time proves nothing. Inside the critical section.
- */
-bool index_look_holds(const struct index *ix, const struct index_look *look, bool one_clock);
-
-/* ---- for the files of the index --------------------------------------------------- */
-
-/**
- * A writer's search by loads instead of READs, for lanes with XPORT_DIRECT_STORE. True: *next_out
- * is the result of swap_decide() or swap_absent(). False: something unusual was met, and nothing
- * has happened.
- */
-bool index_try_write(struct index *ix, struct index_op *op, enum next *next_out);
-
-/** A GET by loads over the whole window. False: leave it to index_run(). */
-bool index_get_search(struct index *ix, struct index_op *op, const uint64_t *slots);
-
-/**
- * A PUT by loads over the whole window, after the fast path. `lost_to` points to the word that the
- * fast path's CAS found, or is NULL if it swapped nothing. False: leave it to index_run().
- */
-bool index_put_search(struct index *ix, struct index_op *op, const uint64_t *slots,
-		      const uint64_t *lost_to);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
  * window_scan.h - scan a line of slot words at once: which slots may be the key's, and where a walk
- * may have to stop. For try.c and shm.h. Inline functions only.
+ * may have to stop. For shm.h, search.c and try.c. Inline functions only.
  *
  * The words are loaded in no order relative to each other or to what they name; each aligned 8-byte
  * word is loaded whole, as on every machine that farkv supports. So a mask only tells which slots

@@ -3,8 +3,7 @@
  * hash.h - the three uses of XXH3 in the region format. Leaf.
  *
  * XXH3 64-bit is stable since xxHash 0.8.0; its values are part of the format. The code is
- * xxHash's own, in line, and for long images again by AVX2 (hash_long.h); hash_copy() alone
- * is ours.
+ * xxHash's own, in line, and for long images again by AVX2 (hash_long()); hash_copy() alone is ours.
  */
 #ifndef COMMON_REGION_HASH_H
 #define COMMON_REGION_HASH_H
@@ -19,8 +18,6 @@
 
 #include "common/base/atomic.h"
 #include "common/base/cpu.h"
-#include "hash_long.h"
-#include "hash_wide.h"
 #include "common/base/util.h"
 
 /** Hash of a key under the region's seed; decides subtable, line, fingerprint. */
@@ -36,6 +33,35 @@ IN_LINE uint64_t hash_key_in_line(uint64_t seed, const void *key, size_t len)
 		return XXH3_len_9to16_64b((const uint8_t *)key, len, XXH3_kSecret, seed);
 	return hash_key(seed, key, len);
 }
+
+/* ---- variants for AVX2, in hash.c; only if cpu_has_avx2() ------------------------------ */
+
+struct hash_piece;
+
+/**
+ * XXH3_64bits(), of any length and alignment, by xxHash's own code compiled for AVX2: a program for
+ * any x86-64 has vectors of 16 bytes only. Images of up to HASH_COPY_MAX bytes use no vectors.
+ *
+ * A GET of a value of 1000 bytes over shared memory takes 1400 instructions, instead of 2100.
+ */
+uint64_t hash_long(const void *data, size_t len);
+
+/** The same for pieces (hash_pieces()). */
+uint64_t hash_long_pieces(const struct hash_piece *piece, unsigned n);
+
+/** Bytes that hash_wide_copy() copies and mixes. */
+#define HASH_WIDE_BYTES 128u
+
+/**
+ * Copy HASH_WIDE_BYTES, each loaded once, and return the sum of XXH3_mix16B() of each 16 of them
+ * with the default secret: the start of hash_copy(). Any alignment, no overlap.
+ *
+ * Eight 64-bit products wait for the block in the CPU's integer queue and keep the next operation's
+ * loads out of it; vectors wait in a queue of their own. doc/performance.md has the ratio.
+ */
+uint64_t hash_wide_copy(uint8_t *to, const uint8_t *from);
+
+/* ---- images ---------------------------------------------------------------------------- */
 
 /** Lengths that hash_copy() takes: those of most small values with their keys. */
 #define HASH_COPY_MIN 129u

@@ -10,7 +10,7 @@
 #include "common/base/atomic.h"
 #include "common/index/direct.h"
 #include "common/index/expiry.h"
-#include "common/index/index_priv.h"
+#include "common/index/index.h"
 #include "common/region/block.h"
 #include "sim.h"
 

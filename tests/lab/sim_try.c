@@ -29,4 +29,5 @@ static enum next make_image(struct index *ix, struct index_op *op,
 #undef atom_cas_u64
 #define atom_cas_u64(slot, expect, to) \
 	swap(op->key.hash, kind_deletes(op->kind) ? NULL : op->value, slot, expect, to)
+#include "common/index/search.c"
 #include "common/index/try.c"

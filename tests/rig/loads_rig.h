@@ -7,8 +7,6 @@
 #define TESTS_RIG_LOADS_RIG_H
 
 #include "common/base/atomic.h"
-#include "common/index/window_scan.h"
-#include "index_rig.h"
 
 static void (*at_spin)(void);
 
@@ -20,6 +18,11 @@ static void spin(void)
 	if (act)
 		act();
 }
+
+/* Before struct index, whose backoff is in line. */
+#define atom_spin_hint spin
+#include "common/index/window_scan.h"
+#include "index_rig.h"
 
 static void (*at_swap)(void);
 static unsigned swaps_made; /* swaps without a chain, of any client */
@@ -103,11 +106,11 @@ static struct line_masks scan(const uint64_t *line, uint32_t fp)
 #define window_scan scan
 #define atom_block_differs differs
 #define block_copy_holds copy_holds
-#define atom_spin_hint spin
 #define atom_cas_u64 swap
 #define atom_copy_block copy
 #define block_seal_copy seal_copy
 #include "common/index/shm.c"
+#include "common/index/search.c"
 #include "common/index/try.c"
 
 static struct index_key k;

@@ -56,17 +56,10 @@ MAY_INCLUDE = {
 # A file x.c with x.h and x_priv.h uses another one if it includes its header. The files of a
 # folder form no circle, except these.
 MAY_CIRCLE = (
-    {"bench/limit/limit", "bench/limit/limit_table"},
     {"client/session", "client/session_acks", "client/session_recv", "client/session_state"},
-    {"common/index/alloc", "common/index/alloc_inline"},
-    # struct index has a part of each, and index_priv.h is for all of them.
-    {"common/index/cached", "common/index/dir", "common/index/expiry", "common/index/heat",
-     "common/index/index", "common/index/op"},
-    {"common/index/shm", "common/index/try"},
     {"common/rdma/probe", "common/rdma/probe_verbs"},
     {"common/rdma/arrivals", "common/rdma/inbox", "common/rdma/loopback", "common/rdma/peer",
      "common/rdma/recv_thread", "common/rdma/server"},
-    {"common/region/hash", "common/region/hash_long", "common/region/hash_wide"},
 )
 FOLDERS = ("include", "common", "client", "gate", "server", "bench", "examples")
 LONGEST = 60

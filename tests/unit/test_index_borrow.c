@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Borrowing by loads (common/index/try.c): what is found, and how long a look holds. */
+/* Borrowing by loads (common/index/search.c): what is found, and how long a look holds. */
 #include "config.h"
 
 #include <string.h>
 
-#include "common/index/try.h"
+#include "common/index/search.h"
 #include "tests/rig/index_rig.h"
 
 static struct index_key k;

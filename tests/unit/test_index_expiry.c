@@ -7,7 +7,7 @@
 
 #include "tests/rig/index_rig.h"
 
-#include "common/index/index_priv.h"
+#include "common/index/index.h"
 #include "common/index/scan.h"
 
 #define START 1000u /* CLOCK at first */

@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "common/base/clock.h"
-#include "common/index/index_priv.h"
+#include "common/index/index.h"
 #include "common/base/util.h"
 #include "tests/rig/queue_rig.h"
 #include "tests/rig/sweep_peer.h"

@@ -12,7 +12,7 @@
 #include "client/queue.h"
 #include "client/queue_turn.h"
 #include "client/session_recv.h"
-#include "common/index/index_priv.h"
+#include "common/index/index.h"
 #include "common/base/clock.h"
 #include "common/region/hash.h"
 #include "common/base/util.h"

@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "common/base/clock.h"
-#include "common/index/index_priv.h"
+#include "common/index/index.h"
 #include "tests/rig/handle_rig.h"
 #include "tests/rig/test_main.h"
 

@@ -10,9 +10,9 @@
 #include "client/channel.h"
 #include "client/control.h"
 #include "client/session_recv.h"
-#include "common/index/alloc_inline.h"
+#include "common/index/alloc.h"
 #include "common/base/clock.h"
-#include "common/index/index_priv.h"
+#include "common/index/index.h"
 #include "tests/rig/handle_rig.h"
 #include "tests/rig/test_main.h"
 

@@ -13,7 +13,8 @@
 
 #include "client/queue_turn.h"
 #include "common/base/clock.h"
-#include "common/index/index_priv.h"
+#include "common/index/index.h"
+#include "common/index/try.h"
 #include "tests/rig/handle_rig.h"
 #include "tests/rig/test_main.h"
 

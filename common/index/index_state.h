@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * index/index_priv.h - struct index, for the files of the index. Each file has a header of its
+ * index/index_state.h - struct index, for the files of the index. Each file has a header of its
  * name, and includes only headers listed above it:
  *
  *   index/op.h      an operation: its phases, its block and buffers, how it ends
@@ -10,20 +10,23 @@
  *   index/cached.h  cached locations, windows and values
  *   index/publish.h decide, write the block, CAS, evaluate, retire
  *   index/shm.h     the fast paths over mapped memory (index/direct.h)
- *   index/try.h     by loads, where the fast paths do not apply
+ *   index/search.h  a window searched by loads, where the fast paths do not apply
+ *   index/try.h     operations over mapped memory: the fast path, then the search
  *   index/step.h    from START to the decision, phase by phase
  *   index/run.h     drive many operations
  *   index/scan.h    list keys
  *   index.h         open and close
  */
-#ifndef COMMON_INDEX_INDEX_PRIV_H
-#define COMMON_INDEX_INDEX_PRIV_H
+#ifndef COMMON_INDEX_INDEX_STATE_H
+#define COMMON_INDEX_INDEX_STATE_H
 
 #include "common/base/backoff.h"
 #include "common/base/clock.h"
-#include "index.h"
-#include "spare.h"
 #include "common/base/util.h"
+#include "common/region/layout.h"
+#include "common/xport/xport.h"
+#include "alloc.h"
+#include "spare.h"
 
 struct cached;
 
@@ -31,8 +34,14 @@ struct cached;
 #define INDEX_HEADS_BYTES ((size_t)128 << 10)
 #define INDEX_SCAN_BYTES (2 * (size_t)PAGE_BYTES + LINE_BYTES + INDEX_HEADS_BYTES)
 
+/** The last version that was written. */
+struct index_versions {
+	uint32_t prefix;
+	uint32_t counter;
+};
+
 struct index {
-	struct index_versions versions; /* first: for index_versions_left() */
+	struct index_versions versions;
 	struct superblock sb;
 	struct xport_lane *lane;
 	struct alloc *alloc;
@@ -60,7 +69,6 @@ struct index {
 	uint32_t usual_len; /* length of the last value that a GET by loads found */
 	struct backoff backoff;
 };
-static_assert(offsetof(struct index, versions) == 0, "index_versions_left() looks there");
 
 static inline uint64_t index_now(const struct index *ix)
 {
