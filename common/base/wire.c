@@ -3,6 +3,7 @@
 
 #include "wire.h"
 
+#include <endian.h>
 #include <string.h>
 
 struct wire wire_writer(void *buf, size_t cap)
@@ -37,24 +38,23 @@ static uint8_t *wire_step(struct wire *w, size_t len)
 	return p;
 }
 
-static uint64_t get_le(struct wire *w, size_t len)
+static inline uint64_t get_le(struct wire *w, size_t len)
 {
 	const uint8_t *p = wire_step(w, len);
 	uint64_t v = 0;
 
 	if (p)
-		for (size_t i = len; i-- > 0;)
-			v = v << 8 | p[i];
-	return v;
+		memcpy(&v, p, len);
+	return le64toh(v);
 }
 
-static void put_le(struct wire *w, uint64_t v, size_t len)
+static inline void put_le(struct wire *w, uint64_t v, size_t len)
 {
 	uint8_t *p = wire_step(w, len);
 
+	v = htole64(v);
 	if (p)
-		for (size_t i = 0; i < len; i++, v >>= 8)
-			p[i] = (uint8_t)v;
+		memcpy(p, &v, len);
 }
 
 uint8_t wire_get_u8(struct wire *w)
