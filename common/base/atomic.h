@@ -168,12 +168,13 @@ static inline uint64_t atom_block_differs(const void *own, const void *block, si
 		for (size_t i = 0; i < len; i++)
 			differ |= (uint64_t)(a[i] ^ b[i]);
 	} else {
+		size_t at = len - sizeof(differ);
+
 		differ = atom_word_at(a) ^ atom_word_at(b);
-		for (size_t at = sizeof(differ); at + sizeof(differ) < len;
-		     at += sizeof(differ))
-			differ |= atom_word_at(a + at) ^ atom_word_at(b + at);
-		differ |= atom_word_at(a + len - sizeof(differ)) ^
-			  atom_word_at(b + len - sizeof(differ));
+		differ |= atom_word_at(a + at) ^ atom_word_at(b + at);
+		for (; at > sizeof(differ); at -= sizeof(differ))
+			differ |= atom_word_at(a + at - sizeof(differ)) ^
+				  atom_word_at(b + at - sizeof(differ));
 	}
 	ATOM_UNWATCHED_END();
 	return differ;

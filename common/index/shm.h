@@ -110,26 +110,28 @@ struct get_source {
 	const uint64_t *slots; /* the window, requested */
 	uint32_t match;        /* get_matches() of it */
 	uint8_t *to;           /* buffer for the block, ... */
-	size_t room;           /* ... and its size in bytes */
+	size_t room;           /* ... and how much it takes, at most SHM_SMALL_MAX bytes */
 	uint64_t ttl_ms;       /* time left of the value in `to`; 0: it never expires */
 	const uint64_t *slot;
 	uint64_t word;
 	const uint8_t *block;
-	uint64_t bytes; /* of its class */
-	uint32_t len;   /* of the value: the last GET's (get_copy()) */
+	uint32_t len; /* of the value: the last GET's (get_copy()) */
 };
 
 /*
- * Find: the first slot in `match`. True if it is alive and names a small block that fits into
- * `room`.
+ * Find: the first slot in `match`. True if it is alive and names a place where `room` bytes lie in
+ * the region. The block's class need not be looked at: the sum that get_copy() verifies has it.
  */
 IN_LINE bool get_find(const struct index *ix, struct get_source *src)
 {
-	src->slot = &src->slots[__builtin_ctz(src->match)];
+	uint64_t off;
+
+	src->slot = &src->slots[(unsigned)__builtin_ctz(src->match)];
 	src->word = atom_load_follow(src->slot);
-	src->block = ix->lane->base + slot_off(src->word);
-	return !(src->word & (SLOT_FROZEN | SLOT_DEAD)) &&
-	       shm_block_bytes(ix, src->word, &src->bytes) && src->bytes <= src->room;
+	off = slot_off(src->word);
+	src->block = ix->lane->base + off;
+	return !(src->word & (SLOT_FROZEN | SLOT_DEAD)) && off >= ix->sb.meta_bytes &&
+	       off + src->room <= ix->sb.region_bytes;
 }
 
 /*
@@ -154,7 +156,7 @@ static inline uint32_t get_expiry(const uint8_t *copy)
 
 static inline bool get_fits(const struct get_source *src, uint16_t key_len, uint32_t len)
 {
-	return block_room(key_len, len) <= src->bytes;
+	return block_room(key_len, len) <= src->room;
 }
 
 /*

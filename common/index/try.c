@@ -68,7 +68,7 @@ static bool get_one(struct index *ix, const struct index_get_req *req, const uin
 		    uint32_t match)
 {
 	struct get_source src = {.slots = slots, .match = match, .to = req->op->buf,
-				 .room = req->op->buf_bytes};
+				 .room = UTIL_MIN(req->op->buf_bytes, SHM_SMALL_MAX)};
 
 	if (get_fast(ix, &req->key, &src)) {
 		get_found(ix, req, &src);

@@ -104,8 +104,8 @@ IN_LINE uint64_t hash_copy_16(uint8_t *to, const uint8_t *from, const uint8_t *s
 	return hash_fold(low ^ XXH_readLE64(secret), high ^ XXH_readLE64(secret + 8));
 }
 
-/** hash_wide_copy() for any CPU. */
-IN_LINE uint64_t hash_copy_head(uint8_t *to, const uint8_t *from)
+/** hash_wide_copy() for any CPU. Out of line, so that it takes no registers from those with AVX2. */
+static __attribute__((noinline, unused)) uint64_t hash_copy_head(uint8_t *to, const uint8_t *from)
 {
 	const uint8_t *secret = XXH3_kSecret;
 	uint64_t h = 0;
@@ -129,8 +129,8 @@ IN_LINE uint64_t hash_copy(uint8_t *to, const uint8_t *from, size_t len, size_t 
 	uint64_t h = len * XXH_PRIME64_1;
 	size_t at = HASH_WIDE_BYTES;
 
-	/* Copies the bytes after `len`; the others of these 24 are copied again when mixed. */
-	memcpy(to + room - 24, from + room - 24, 24);
+	/* Copies the bytes after `len`; the others of these 16 are copied again when mixed. */
+	memcpy(to + room - 16, from + room - 16, 16);
 	h += cpu_has_avx2() ? hash_wide_copy(to, from) : hash_copy_head(to, from);
 	h = XXH3_avalanche(h);
 	for (; at + 16 <= len; at += 16)

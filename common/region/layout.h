@@ -219,7 +219,7 @@ static inline uint32_t dirword_depth(uint64_t d)
 /** Index into a directory of 2^depth entries: the top bits. */
 static inline uint64_t hash_dir_index(uint64_t hash, uint32_t depth)
 {
-	return depth == 0 ? 0 : hash >> (64 - depth);
+	return hash >> 1 >> (63 - depth); /* 64 is no valid shift */
 }
 /** Home line within the subtable, 0..HOME_LINES-1: bits 8..29, scaled. */
 static inline uint32_t hash_home_line(uint64_t hash)
