@@ -3,7 +3,7 @@
 #ifndef COMMON_RDMA_ARRIVALS_H
 #define COMMON_RDMA_ARRIVALS_H
 
-#include "server.h"
+#include "server_state.h"
 
 /**
  * Handle completed sends, then messages for a bounded time; if some are left, arrived_fd

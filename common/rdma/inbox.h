@@ -3,7 +3,7 @@
 #ifndef COMMON_RDMA_INBOX_H
 #define COMMON_RDMA_INBOX_H
 
-#include "server.h"
+#include "server_state.h"
 
 /** A copy of a completion with its message; NULL if out of memory. free() it. */
 struct arrival *verbs_arrival_new(struct verbs_server *vs,

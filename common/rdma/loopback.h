@@ -3,7 +3,7 @@
 #ifndef COMMON_RDMA_LOOPBACK_H
 #define COMMON_RDMA_LOOPBACK_H
 
-#include "server.h"
+#include "server_state.h"
 
 /** Connect vs->lane, with all rights to these two areas. FARKV_* with a detail. */
 int verbs_loopback_create(struct verbs_server *vs,

@@ -3,7 +3,7 @@
 #ifndef COMMON_RDMA_PEER_H
 #define COMMON_RDMA_PEER_H
 
-#include "server.h"
+#include "server_state.h"
 
 /** Handle rdma_cm's events. */
 void verbs_cm_dispatch(struct verbs_server *vs);

@@ -3,7 +3,7 @@
 #ifndef COMMON_RDMA_RECV_THREAD_H
 #define COMMON_RDMA_RECV_THREAD_H
 
-#include "server.h"
+#include "server_state.h"
 
 /** Post receive buffer `i`. 0 or an errno. */
 int verbs_recv_post(struct verbs_server *vs, uint64_t i);

@@ -6,7 +6,7 @@
  */
 #include "config.h"
 
-#include "server.h"
+#include "server_state.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -32,6 +32,13 @@
 #include "release.h"
 
 #define BACKLOG 256
+
+/* A listener without a server; see verbs.h. */
+struct verbs_claim {
+	struct rdma_event_channel *channel;
+	struct rdma_cm_id *listener;
+	int errnum; /* why the bind failed */
+};
 
 static int sys_error(const char *what)
 {

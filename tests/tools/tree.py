@@ -58,8 +58,6 @@ MAY_INCLUDE = {
 MAY_CIRCLE = (
     {"client/session", "client/session_acks", "client/session_recv", "client/session_state"},
     {"common/rdma/probe", "common/rdma/probe_verbs"},
-    {"common/rdma/arrivals", "common/rdma/inbox", "common/rdma/loopback", "common/rdma/peer",
-     "common/rdma/recv_thread", "common/rdma/server"},
 )
 FOLDERS = ("include", "common", "client", "gate", "server", "bench", "examples")
 LONGEST = 60

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * server.h - the private structs of the server's end; no functions. Its files, each of
+ * server_state.h - the private structs of the server's end; no functions. Its files, each of
  * which calls those above it only:
  *
  *   inbox.c        received messages until the loop takes them
@@ -10,8 +10,8 @@
  *   loopback.c     the server's lane over the loopback QP
  *   server.c       device, region, listener, dispatch
  */
-#ifndef COMMON_RDMA_SERVER_H
-#define COMMON_RDMA_SERVER_H
+#ifndef COMMON_RDMA_SERVER_STATE_H
+#define COMMON_RDMA_SERVER_STATE_H
 
 #include <pthread.h>
 #include <sys/queue.h>
@@ -26,13 +26,6 @@
 #define SENDS_ALL 1024u
 /* Bit in wr_id: the work request is a send. */
 #define WR_SEND (UINT64_C(1) << 63)
-
-/* A listener; see verbs.h. */
-struct verbs_claim {
-	struct rdma_event_channel *channel;
-	struct rdma_cm_id *listener;
-	int errnum; /* why the bind failed */
-};
 
 /* A completion that the receive thread has taken. */
 struct arrival {
