@@ -3,7 +3,7 @@
 #ifndef COMMON_RDMA_PROBE_VERBS_H
 #define COMMON_RDMA_PROBE_VERBS_H
 
-#include "probe.h"
+#include "probe_host.h"
 
 /**
  * Fill `built`, `devices`, `fork` from libibverbs: everything except software, driver, the

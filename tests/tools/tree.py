@@ -57,7 +57,6 @@ MAY_INCLUDE = {
 # folder form no circle, except these.
 MAY_CIRCLE = (
     {"client/session", "client/session_acks", "client/session_recv", "client/session_state"},
-    {"common/rdma/probe", "common/rdma/probe_verbs"},
 )
 FOLDERS = ("include", "common", "client", "gate", "server", "bench", "examples")
 LONGEST = 60
