@@ -456,8 +456,7 @@ void conn_handle_pending(struct conn *l)
 	if (l->inv)
 		inventory_lock(l->inv);
 	pending = qsbr_pending(qsbr);
-	if (l->inv && (pending & PENDING_SWEEP))
-		session_record(l->session);
+	session_record(l->session);
 	if (pending & PENDING_GRANTS)
 		take_grants(l);
 	if (l->inv && (pending & PENDING_RECLAIM)) {

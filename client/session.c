@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "config.h"
 
-#include "session_recv.h"
+#include "session.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -15,7 +15,8 @@
 #include "common/base/util.h"
 
 #include "atfork.h"
-#include "session_acks.h"
+#include "session_recv.h"
+#include "session_state.h"
 
 /*
  * Waits are cut into slices: a condition variable cannot use CLOCK_BOOTTIME, and after the
@@ -103,7 +104,7 @@ int session_begin(struct channel *ch, const struct superblock *sb,
 	s->meta_bytes = sb->meta_bytes;
 	s->region_bytes = sb->region_bytes;
 	s->next_req = 1; /* HELLO was number 1 */
-	s->grants_tail = &s->grants;
+	s->grants_tail = &s->inbox.grants;
 	s->out_tail = &s->out_head;
 	s->tells_hits = !ch->tether;
 	s->qsbr.hits = ch->tether ? ch->tether : &s->hits;
@@ -143,7 +144,7 @@ struct channel *session_free(struct session *s)
 		ch = NULL;
 	}
 	free(s->map);
-	for (struct session_grant *g = s->grants, *next; g; g = next) {
+	for (struct session_grant *g = s->inbox.grants, *next; g; g = next) {
 		next = g->next;
 		free(g);
 	}
@@ -399,27 +400,28 @@ int session_call(struct session *s, struct msg *m, uint8_t expect,
 void session_wait(struct session *s, uint64_t until_ns)
 {
 	pthread_mutex_lock(&s->lock);
-	while (!s->grants && !s->has_prefix && !s->has_full && !s->answered &&
+	while (!s->inbox.grants && !s->inbox.has_prefix && !s->has_full && !s->answered &&
 	       !s->over && clock_now_ns() < until_ns)
 		cond_wait_until(s, until_ns);
 	pthread_mutex_unlock(&s->lock);
+}
+
+void session_record(struct session *s)
+{
+	if (s->inv && (qsbr_pending(&s->qsbr) & PENDING_SWEEP))
+		session_journal(s);
 }
 
 void session_take_grants(struct session *s, struct session_grants_inbox *inbox_out)
 {
 	pthread_mutex_lock(&s->lock);
 	qsbr_clear_pending(&s->qsbr, PENDING_GRANTS);
-	*inbox_out = (struct session_grants_inbox){.grants = s->grants,
-					  .prefix = s->prefix,
-					  .has_prefix = s->has_prefix,
-					  .other_bytes = s->other_bytes,
-					  .no_pages = s->no_pages};
-	memcpy(inbox_out->full, s->full, sizeof(s->full));
-	memset(s->full, 0, sizeof(s->full));
+	*inbox_out = s->inbox;
+	memset(s->inbox.full, 0, sizeof(s->inbox.full));
 	s->has_full = false;
-	s->grants = NULL;
-	s->grants_tail = &s->grants;
-	s->has_prefix = false;
+	s->inbox.grants = NULL;
+	s->grants_tail = &s->inbox.grants;
+	s->inbox.has_prefix = false;
 	pthread_mutex_unlock(&s->lock);
 }
 

@@ -23,32 +23,11 @@
 #include "channel.h"
 #include "inventory.h"
 #include "qsbr.h"
+#include "session_grants.h"
 
 struct clustermap;
 struct notifier;
 struct session;
-
-/** Blocks of one GRANT; `n` 0 means that the server has none. */
-struct session_grant {
-	struct session_grant *next;
-	uint8_t cls;
-	uint32_t n;
-	struct block_ref refs[];
-};
-
-#define SESSION_FULL_WORDS ((CLASS_COUNT + 63u) / 64u)
-
-/** Contents of the grants inbox since the last session_take_grants(). */
-struct session_grants_inbox {
-	struct session_grant *grants; /* oldest first; become the receiver's */
-	uint32_t prefix;
-	bool has_prefix;
-	/* Bitmap of classes of which a request waits because the server has no memory, and the
-		 server's last figures. */
-	uint64_t full[SESSION_FULL_WORDS];
-	uint64_t other_bytes; /* free in other classes */
-	bool no_pages;        /* its machine has no more */
-};
 
 /**
  * Begin: `ch` is a channel after WELCOME, `sb` limits the blocks that may be granted, `lane` is
@@ -112,8 +91,9 @@ void session_wakes(struct session *s, struct notifier *w, bool grants);
 void session_wait_room(struct session *s, uint64_t until_ns);
 
 /**
- * A sweep has begun: enter all that the session holds in the journal, the grants inbox
- * included, and clear PENDING_SWEEP. The caller has the inventory's lock; see qsbr.h.
+ * If a sweep has begun, which PENDING_SWEEP tells: enter all that the session holds in the
+ * journal, the grants inbox included, and clear the flag. The caller has the inventory's lock; see
+ * qsbr.h.
  */
 void session_record(struct session *s);
 

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The control thread's half of a session: what arrives. */
+/*
+ * The control thread's half of a session: what arrives, and the answers that wait until the handle
+ * is between two operations: to barriers (I5), sweeps, which find what dead sessions held, and maps.
+ */
 #include "config.h"
 
 #include "session_recv.h"
@@ -10,10 +13,15 @@
 #include "common/base/clock.h"
 #include "common/base/err.h"
 #include "common/base/util.h"
-#include "session_acks.h"
+#include "common/proto/clustermap.h"
 
 /* Messages received before other sessions are served. */
 #define RECEIVE_BURST 16
+/* RETURNs at a time: some 4000 blocks, a fraction of a millisecond. */
+#define RECLAIM_BURST 16
+/* Milliseconds of a full socket after which a RECLAIM is given up: a server that still lacks
+ * memory asks again. */
+#define RECLAIM_TRIES_MAX 50
 
 /* ---- grants and answers ---------------------------------------- */
 
@@ -59,7 +67,7 @@ static void on_grant(struct session *s, const struct msg *m)
 	}
 
 	pthread_mutex_lock(&s->lock);
-	s->full[g->cls / 64] &= ~(UINT64_C(1) << g->cls % 64);
+	s->inbox.full[g->cls / 64] &= ~(UINT64_C(1) << g->cls % 64);
 	*s->grants_tail = g;
 	s->grants_tail = &g->next;
 	atom_count(&s->grants_out, UINT32_MAX); /* decrements */
@@ -93,9 +101,9 @@ static void on_answer(struct session *s, const struct msg *m)
 static void on_full(struct session *s, const struct msg *m, uint64_t cls)
 {
 	pthread_mutex_lock(&s->lock);
-	s->full[cls / 64] |= UINT64_C(1) << cls % 64;
-	s->other_bytes = figure(m, MSG_STAT_FREE_BYTES, 0);
-	s->no_pages = figure(m, MSG_STAT_PAGES_REFUSED, 0) != 0;
+	s->inbox.full[cls / 64] |= UINT64_C(1) << cls % 64;
+	s->inbox.other_bytes = figure(m, MSG_STAT_FREE_BYTES, 0);
+	s->inbox.no_pages = figure(m, MSG_STAT_PAGES_REFUSED, 0) != 0;
 	s->has_full = true;
 	qsbr_set_pending(&s->qsbr, PENDING_GRANTS);
 	session_tell(s, false);
@@ -115,8 +123,8 @@ static void on_stats(struct session *s, const struct msg *m)
 static void on_prefix(struct session *s, const struct msg *m)
 {
 	pthread_mutex_lock(&s->lock);
-	s->prefix = m->prefix.prefix;
-	s->has_prefix = true;
+	s->inbox.prefix = m->prefix.prefix;
+	s->inbox.has_prefix = true;
 	qsbr_set_pending(&s->qsbr, PENDING_GRANTS);
 	session_tell(s, false);
 	pthread_mutex_unlock(&s->lock);
@@ -183,6 +191,292 @@ static void lease_tick(struct session *s)
 		session_answer(s, &m, NULL);
 }
 
+/* ---- answers that wait until the handle is between two operations -------- */
+
+/*
+ * A broken lane may have left a CAS in flight, in the NIC or in the network, so the session
+ * cannot say that its operations are over; it will be replaced, or the server cuts it off.
+ * Shared memory leaves nothing in flight.
+ */
+static bool cannot_tell(const struct session *s)
+{
+	return !s->ch->pollable && xport_broken(s->lane);
+}
+
+static bool of_sweep(const struct pending_ack *a)
+{
+	return a->type == MSG_SWEEP_ACK || a->type == MSG_SWEEP_CLAIM;
+}
+
+static bool ack_ready(const struct session *s, const struct pending_ack *a)
+{
+	if (a->type == MSG_MAP_ACK)
+		return !s->routed || !atom_load_follow(s->routed) || !atom_load_follow(&s->map_waits);
+	if (of_sweep(a) && (qsbr_pending(&s->qsbr) & PENDING_SWEEP))
+		return false; /* not recorded yet */
+	return qsbr_passed(&s->qsbr, a->mark);
+}
+
+static void ack_send(struct session *s, struct pending_ack *a)
+{
+	struct msg m = {.type = a->type, .req = a->req};
+
+	if (s->tells_hits && a->type == MSG_BARRIER_ACK) {
+		struct msg hits = session_hits_message(s);
+
+		session_answer(s, &hits, NULL);
+	}
+	if (a->type == MSG_SWEEP_CLAIM) {
+		m.blocks.number = a->number;
+		if (s->inv)
+			m.blocks.n = (uint32_t)journal_filter(
+				s->inv->journal, a->number, a->refs, a->n);
+	} else {
+		m.epoch.number = a->number;
+	}
+	session_answer(s, &m, a->refs);
+	free(a->refs);
+}
+
+/*
+ * Send the answers that are ready. Those of a sweep keep their order, for the server takes claims
+ * as answers to its questions in sequence: an answer that is not ready holds up later ones, even
+ * if an operation has ended between two checks here.
+ */
+static void acks_check(struct session *s)
+{
+	bool sweep_waits = false;
+	unsigned kept = 0;
+
+	for (unsigned i = 0; i < s->n_acks; i++) {
+		struct pending_ack *a = &s->acks[i];
+
+		if (!(of_sweep(a) && sweep_waits) && ack_ready(s, a)) {
+			ack_send(s, a);
+			continue;
+		}
+		sweep_waits |= of_sweep(a);
+		s->acks[kept++] = *a;
+	}
+	s->n_acks = kept;
+}
+
+/* Drop answers to a sweep that is over. */
+static void acks_forget_sweep(struct session *s)
+{
+	unsigned kept = 0;
+
+	for (unsigned i = 0; i < s->n_acks; i++) {
+		if (!of_sweep(&s->acks[i]))
+			s->acks[kept++] = s->acks[i];
+		else
+			free(s->acks[i].refs);
+	}
+	s->n_acks = kept;
+}
+
+/* ---- work while no operation of the handle runs --------------------------------- */
+
+/* Send the RETURN that inventory_pick() has prepared; 0 or an errno. */
+static int return_send(struct session *s)
+{
+	struct inventory *inv = s->inv;
+	struct msg m = {.type = MSG_RETURN};
+	uint8_t buf[MSG_HEADER_BYTES + 64 + 8 * INVENTORY_RETURN_MAX];
+	size_t len;
+	int rc;
+
+	m.blocks.state = (uint8_t)inv->ret_state;
+	m.blocks.n = (uint32_t)inv->n_ret;
+	if (msg_encode(&m, inv->ret, buf, sizeof(buf), &len))
+		return EINVAL;
+	rc = channel_send(s->ch, buf, len);
+	if (rc == 0)
+		inventory_sent(inv);
+	return rc;
+}
+
+/*
+ * Does not use the queue of answers: a BYE, which the handle's thread sends, must not overtake a
+ * RETURN.
+ */
+static void reclaim(struct session *s)
+{
+	int rc = 0;
+
+	for (unsigned i = 0; i < RECLAIM_BURST && !rc; i++) {
+		if (!inventory_pick(s->inv, true)) {
+			qsbr_clear_pending(&s->qsbr, PENDING_RECLAIM);
+			return;
+		}
+		rc = return_send(s);
+	}
+	if (rc == EAGAIN && ++s->reclaim_tries < RECLAIM_TRIES_MAX)
+		return;
+	if (rc)
+		qsbr_clear_pending(&s->qsbr, PENDING_RECLAIM);
+	if (rc && rc != EAGAIN)
+		session_channel_ended(s, rc);
+}
+
+void session_journal(struct session *s)
+{
+	inventory_record(s->inv);
+	pthread_mutex_lock(&s->lock);
+	for (const struct session_grant *g = s->inbox.grants; g; g = g->next)
+		for (uint32_t i = 0; i < g->n; i++)
+			(void)journal_add(s->inv->journal, g->refs[i]);
+	pthread_mutex_unlock(&s->lock);
+	qsbr_clear_pending(&s->qsbr, PENDING_SWEEP);
+}
+
+/* Do and answer what has become possible now that operations have ended. */
+static void operations_ended(struct session *s)
+{
+	if (s->src.muted || cannot_tell(s))
+		return;
+	if (session_work(s) && !qsbr_active(&s->qsbr)) {
+		uint32_t todo;
+
+		inventory_lock(s->inv);
+		todo = session_work(s); /* the handle's thread may have done it */
+		if (todo & PENDING_SWEEP)
+			session_journal(s);
+		if (todo & PENDING_RECLAIM)
+			reclaim(s);
+		inventory_unlock(s->inv);
+	}
+	acks_check(s);
+	if (!s->src.muted)
+		session_watch(s);
+}
+
+/*
+ * Answer when all operations that have begun are over. Flags are set first: qsbr.h shows why no
+ * remembered reference survives.
+ */
+static void ack_later(struct session *s, struct pending_ack a)
+{
+	if (s->n_acks == ACKS_MAX) {
+		free(a.refs);
+		session_end(s, "the server asked for more than it can wait for");
+		return;
+	}
+	control_heavy_barrier();
+	a.mark = qsbr_snapshot(&s->qsbr);
+	s->acks[s->n_acks++] = a;
+	operations_ended(s);
+}
+
+/* ---- barriers, maps, sweeps, RECLAIM -------------------------- */
+
+/*
+ * A sweep, seen from here. BEGIN: everything that is held goes into the journal, while
+ * the handle stands still; that is acknowledged. From then on what is unlinked
+ * (alloc.c) and what is granted (on_grant()) is added. QUERY: once more when the
+ * operations are over that were running, for one of them may have unlinked a block
+ * and not have recorded it yet, name those candidates that are in the journal. A
+ * block that nobody leaked and that the server's walk over the slots did not meet
+ * was in somebody's hands at some moment after BEGIN, and that session names it.
+ */
+
+static void on_barrier(struct session *s, uint64_t number)
+{
+	qsbr_set_pending(&s->qsbr, PENDING_DROP);
+	ack_later(s, (struct pending_ack){.type = MSG_BARRIER_ACK,
+					  .number = number});
+}
+
+/* The flag is set first: a call that was routed before is seen here, a later one sees the flag. */
+static void on_map(struct session *s, const struct msg *m)
+{
+	struct clustermap *map, *older;
+	uint64_t epoch;
+
+	if (clustermap_parse("map", (const char *)m->map.text, m->map.text_len, &map)) {
+		session_end(s, "protocol error: %s", err_detail());
+		return;
+	}
+	epoch = map->epoch;
+	pthread_mutex_lock(&s->lock);
+	older = s->map;
+	s->map = map;
+	if (!atom_load_follow(&s->map_waits))
+		atom_store_relaxed(&s->lease_before_ns, atom_load_relaxed(&s->lease_ns));
+	atom_store_publish(&s->map_waits, 1u);
+	session_tell(s, false);
+	pthread_mutex_unlock(&s->lock);
+	free(older);
+	ack_later(s, (struct pending_ack){.type = MSG_MAP_ACK, .number = epoch});
+}
+
+/* A new sweep ends the previous one. */
+static void on_sweep_begin(struct session *s, uint64_t number)
+{
+	if (number < s->sweep)
+		return;
+	acks_forget_sweep(s);
+	s->sweep = number;
+	s->sweeping = true;
+	if (s->inv) {
+		/* Not while the handle's thread is in session_journal(). */
+		inventory_lock(s->inv);
+		journal_begin(s->inv->journal, number);
+		qsbr_set_pending(&s->qsbr, PENDING_SWEEP);
+		inventory_unlock(s->inv);
+	}
+	ack_later(s, (struct pending_ack){.type = MSG_SWEEP_ACK,
+					  .number = number});
+}
+
+static void on_sweep_query(struct session *s, const struct msg *m)
+{
+	uint32_t n = UTIL_MIN(m->blocks.n, MSG_REFS_MAX);
+	struct pending_ack a = {.type = MSG_SWEEP_CLAIM,
+				.req = m->req,
+				.number = m->blocks.number,
+				.n = n};
+
+	if (!s->sweeping || m->blocks.number != s->sweep)
+		return;
+	a.refs = malloc((n + !n) * sizeof(*a.refs));
+	if (!a.refs) {
+		/* Silence would delay the sweep: let the server take everything back. */
+		session_end(s, "out of memory for the server's question");
+		return;
+	}
+	for (uint32_t i = 0; i < n; i++)
+		a.refs[i] = msg_ref(m, i);
+	ack_later(s, a);
+}
+
+static void on_sweep_end(struct session *s, uint64_t number)
+{
+	if (!s->sweeping || number != s->sweep)
+		return;
+	s->sweeping = false;
+	acks_forget_sweep(s);
+	if (s->inv) {
+		inventory_lock(s->inv);
+		qsbr_clear_pending(&s->qsbr, PENDING_SWEEP);
+		journal_end(s->inv->journal);
+		inventory_unlock(s->inv);
+	}
+	session_watch(s);
+}
+
+static void on_reclaim(struct session *s)
+{
+	if (!s->inv)
+		return;
+	s->reclaim_tries = 0;
+	qsbr_set_pending(&s->qsbr, PENDING_RECLAIM);
+	control_heavy_barrier();
+	operations_ended(s);
+}
+
+/* ---- everything that arrives ---------------------------------- */
+
 static void on_bye_ack(struct session *s)
 {
 	pthread_mutex_lock(&s->lock);
@@ -215,25 +509,25 @@ static void on_message(struct session *s, const struct msg *m)
 		on_answer(s, m);
 		break;
 	case MSG_BARRIER:
-		session_on_barrier(s, m->epoch.number);
+		on_barrier(s, m->epoch.number);
 		break;
 	case MSG_SWEEP_BEGIN:
-		session_on_sweep_begin(s, m->epoch.number);
+		on_sweep_begin(s, m->epoch.number);
 		break;
 	case MSG_SWEEP_QUERY:
-		session_on_sweep_query(s, m);
+		on_sweep_query(s, m);
 		break;
 	case MSG_SWEEP_END:
-		session_on_sweep_end(s, m->epoch.number);
+		on_sweep_end(s, m->epoch.number);
 		break;
 	case MSG_RECLAIM:
-		session_on_reclaim(s);
+		on_reclaim(s);
 		break;
 	case MSG_LEASE:
 		on_lease(s, m->epoch.number);
 		break;
 	case MSG_MAP:
-		session_on_map(s, m);
+		on_map(s, m);
 		break;
 	case MSG_BYE_ACK:
 		on_bye_ack(s);
@@ -294,12 +588,12 @@ void session_tick(struct control_source *src)
 {
 	struct session *s = (struct session *)(void *)src;
 
-	if (src->muted && session_is_away(s) && !s->leaving) {
+	if (src->muted && s->away && !s->leaving) {
 		session_look_for_server(s);
 	} else if (src->muted) {
 		session_let_go(s);
 	} else if (session_flush_answers(s)) {
-		session_stopped(s);
+		operations_ended(s);
 		if (!src->muted)
 			lease_tick(s);
 	}

@@ -100,7 +100,7 @@ static void forget_requests(struct session *s)
 
 void session_go_away(struct session *s)
 {
-	if (session_is_away(s))
+	if (s->away)
 		return;
 	control_mute(&s->src);
 	pthread_mutex_lock(&s->lock);
@@ -139,8 +139,22 @@ void session_channel_ended(struct session *s, int errnum)
 
 /* ---- answers -------------------------------------------------- */
 
-/* True if session_stopped() must be called again, in a millisecond. */
-static bool session_stop_wanted(const struct session *s)
+struct msg session_hits_message(const struct session *s)
+{
+	struct msg m = {.type = MSG_HITS};
+
+	m.stats.n = 3;
+	m.stats.stat[0].id = MSG_STAT_HITS;
+	m.stats.stat[0].value = atom_load_relaxed(&s->hits.hits);
+	m.stats.stat[1].id = MSG_STAT_MISSES;
+	m.stats.stat[1].value = atom_load_relaxed(&s->hits.misses);
+	m.stats.stat[2].id = MSG_STAT_SETS;
+	m.stats.stat[2].value = atom_load_relaxed(&s->hits.sets);
+	return m;
+}
+
+/* True if something waits for the end of operations. */
+static bool waits_for_operations(const struct session *s)
 {
 	return s->n_acks > 0 || session_work(s);
 }
@@ -150,7 +164,7 @@ void session_watch(struct session *s)
 {
 	if (s->ch->pollable)
 		control_watch(&s->src, s->out_head != NULL);
-	control_tick(&s->src, session_stop_wanted(s) ||
+	control_tick(&s->src, waits_for_operations(s) ||
 				      (s->out_head && !s->ch->pollable));
 }
 

@@ -4,10 +4,21 @@
 #define CLIENT_SESSION_STATE_H
 
 #include <pthread.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
 
+#include "common/proto/msg.h"
+#include "common/xport/xport.h"
+
+#include "channel.h"
 #include "control.h"
+#include "inventory.h"
 #include "notifier.h"
-#include "session.h"
+#include "qsbr.h"
+#include "session_grants.h"
+
+struct clustermap;
 
 /* Barriers, sweeps and their questions that may wait for operations at once. */
 #define ACKS_MAX 32
@@ -62,12 +73,9 @@ struct session {
 
 	pthread_mutex_t lock; /* protects all below */
 	pthread_cond_t cond;  /* grants, answer, end */
-	struct session_grant *grants, **grants_tail;
-	uint32_t prefix;
-	bool has_prefix;
-	uint64_t full[SESSION_FULL_WORDS]; /* see struct session_grants_inbox */
-	uint64_t other_bytes;
-	bool has_full, no_pages;
+	struct session_grants_inbox inbox;
+	struct session_grant **grants_tail;
+	bool has_full; /* inbox.full is news */
 	uint32_t awaited;     /* number of the request whose answer is awaited, or 0 */
 	uint8_t awaited_type; /* type of that answer */
 	bool answered, over, bye_acked;
@@ -136,6 +144,9 @@ void session_watch(struct session *s);
 
 /** Queue an answer and send what the socket takes; never blocks. May end the session. */
 void session_answer(struct session *s, const struct msg *m, const struct block_ref *refs);
+
+/** HITS, with the counts so far. Any thread. */
+struct msg session_hits_message(const struct session *s);
 
 /** Send queued answers that the socket takes; false if the session has ended. */
 bool session_flush_answers(struct session *s);

@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "client/session_recv.h"
+#include "client/session_state.h"
 #include "common/base/clock.h"
 #include "marks.h"
 

@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "client/handle.h"
-#include "client/session_recv.h"
+#include "client/session_state.h"
 #include "tests/rig/e2e.h"
 #include "tests/rig/raw_session.h"
 #include "tests/rig/real_server.h"

@@ -15,7 +15,7 @@
 #include <unistd.h>
 
 #include "client/queue_turn.h"
-#include "client/session_recv.h"
+#include "client/session_state.h"
 #include "common/base/clock.h"
 #include "common/index/index.h"
 #include "common/region/hash.h"

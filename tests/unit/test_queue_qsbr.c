@@ -11,7 +11,7 @@
 
 #include "client/queue.h"
 #include "client/queue_turn.h"
-#include "client/session_recv.h"
+#include "client/session_state.h"
 #include "common/index/index.h"
 #include "common/base/clock.h"
 #include "common/region/hash.h"

@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "client/control.h"
-#include "client/session_recv.h"
+#include "client/session_state.h"
 #include "common/base/clock.h"
 #include "common/base/util.h"
 #include "tests/rig/sweep_peer.h"

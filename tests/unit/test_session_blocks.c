@@ -9,7 +9,7 @@
 
 #include "client/channel.h"
 #include "client/control.h"
-#include "client/session_recv.h"
+#include "client/session_state.h"
 #include "common/index/alloc.h"
 #include "common/base/clock.h"
 #include "common/index/index.h"

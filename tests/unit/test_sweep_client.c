@@ -8,7 +8,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "client/session_recv.h"
+#include "client/session_state.h"
 #include "common/base/clock.h"
 #include "common/base/util.h"
 #include "tests/rig/sweep_peer.h"
