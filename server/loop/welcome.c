@@ -23,13 +23,14 @@
 #include "common/base/log.h"
 #include "common/base/util.h"
 #include "common/proto/auth.h"
+#include "common/proto/clustermap.h"
 #include "common/proto/keyfile.h"
+#include "common/proto/msg.h"
 #include "common/rdma/verbs.h"
 #include "server/memory/step.h"
 
-#include "closer.h"
 #include "barrier.h"
-#include "cluster.h"
+#include "closer.h"
 #include "copies.h"
 #include "core.h"
 #include "roster.h"
@@ -53,6 +54,55 @@ static bool wants_credentials(const struct session *s)
 	const struct control_config *cfg = &s->control->cfg;
 
 	return cfg->keys && (s->port->remote || cfg->keys_on_socket);
+}
+
+/* ---- a cluster ------------------------------------------------------------------ */
+
+static void send_map(struct session *s, const struct clustermap *map)
+{
+	char text[CLUSTERMAP_TEXT_MAX + 1], peer[80];
+	struct msg m = {.type = MSG_MAP, .req = s->hello.req};
+
+	m.map.text = (const uint8_t *)text;
+	m.map.text_len = (uint16_t)clustermap_print(map, text);
+	log_debug("%s gets the cluster's map", session_peer(s, peer));
+	s->begun = true; /* as for a refusal: the server waits for nothing */
+	(void)session_send(s, &m, NULL, NULL, 0);
+	session_end(s);
+}
+
+/*
+ * Check what HELLO says of the cluster, for a client that has proved its key, if it needs one. True:
+ * it has this server's map and means this server, neither knows of a cluster, or it is the server's own
+ * child. False: the session is gone. A client with another map, or none, was sent the map (MAP); one that
+ * means another server, or a cluster where there is none, was refused with the reason.
+ */
+static bool cluster_admits(struct session *s)
+{
+	const struct control_config *cfg = &s->control->cfg;
+	const struct session_hello *h = &s->hello;
+	char text[160];
+
+	if ((!cfg->map && !h->map) || s->copies)
+		return true;
+	if (!cfg->map) {
+		session_refuse(s, MSG_REASON_CLUSTER,
+			       "this server is in no cluster: start it with --cluster-map");
+		return false;
+	}
+	if (h->map != cfg->map->id) {
+		send_map(s, cfg->map);
+		return false;
+	}
+	if (h->server == cfg->server) {
+		s->map_epoch = cfg->map->epoch;
+		return true;
+	}
+	snprintf(text, sizeof(text), "this is server %s, not %s: see kvserver --node-name and the map",
+		 cfg->map->server[cfg->server].name,
+		 h->server < cfg->map->n_servers ? cfg->map->server[h->server].name : "another");
+	session_refuse(s, MSG_REASON_CLUSTER, text);
+	return false;
 }
 
 /* ---- WELCOME ------------------------------------------------------------------- */
