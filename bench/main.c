@@ -10,7 +10,6 @@
 
 #include "bench/base/ticks.h"
 #include "bench/compare/compare.h"
-#include "bench/compare/compare_table.h"
 #include "bench/core/bench.h"
 #include "bench/core/outputs.h"
 #include "bench/core/quick.h"

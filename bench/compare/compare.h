@@ -56,6 +56,12 @@ const char *compare_uri(const struct compare *c, const char *uri);
  */
 int compare_run(struct compare *c, struct bench *b);
 
+/**
+ * Print a line for each store with its ratio to the first one, and one for each store that
+ * was left out. At least one round must have ended.
+ */
+void compare_print(const struct bench *b, FILE *out);
+
 void compare_end(struct compare *c);
 
 #endif
