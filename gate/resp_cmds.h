@@ -32,7 +32,7 @@ resp_handler resp_info, resp_config, resp_time;
 /* resp_help.c */
 resp_handler resp_command;
 
-/* resp_ttl.c: times that commands take as words. */
+/* resp_expire.c: times that commands take as words. */
 enum resp_when { WHEN_EX, WHEN_PX, WHEN_EXAT, WHEN_PXAT };
 
 /**
