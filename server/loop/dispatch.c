@@ -4,12 +4,14 @@
 #include "dispatch.h"
 
 #include <stdio.h>
+#include <string.h>
+
+#include <farkv.h>
 
 #include "common/base/clock.h"
 #include "common/base/err.h"
 
 #include "barrier.h"
-#include "clients.h"
 #include "core.h"
 #include "expire.h"
 #include "fence.h"
@@ -86,6 +88,66 @@ static bool on_hits(struct session *s, const struct msg *m)
 	return true;
 }
 
+/* The welcomed session with the smallest number above `after`, or NULL. */
+static const struct session *next_after(const struct control *c, uint64_t after)
+{
+	const struct session *s, *next = NULL;
+
+	TAILQ_FOREACH(s, &c->sessions, link)
+		if (s->welcomed && s->id > after && (!next || s->id < next->id))
+			next = s;
+	return next;
+}
+
+/* The session with the next number. */
+static bool on_client_req(struct session *s, const struct msg *m)
+{
+	const struct session *next = next_after(s->control, m->epoch.number);
+	struct msg r = {.type = MSG_CLIENT};
+	struct hits hits;
+	char peer[80];
+
+	if (next) {
+		hits = session_hits(next);
+		r.client.session = next->id;
+		r.client.pid = (uint32_t)next->pid;
+		r.client.flags = (next->port->remote ? FARKV_CLIENT_RDMA : 0) |
+				 (next->readonly ? FARKV_CLIENT_READONLY : 0) |
+				 (next == s ? FARKV_CLIENT_SELF : 0);
+		r.client.age_ms = (clock_now_ns() - next->connected_ns) / NS_PER_MS;
+		r.client.hits = hits.hits;
+		r.client.misses = hits.misses;
+		r.client.sets = hits.sets;
+		r.client.name_len = (uint16_t)strnlen(next->name, MSG_CLIENT_NAME_MAX);
+		memcpy(r.client.name, next->name, r.client.name_len);
+		r.client.peer_len = (uint16_t)strnlen(session_peer(next, peer), MSG_CLIENT_PEER_MAX);
+		memcpy(r.client.peer, peer, r.client.peer_len);
+	}
+	return session_reply(s, &r, m->req, NULL);
+}
+
+/* End another session, whose program may connect again. Sessions that may write can ask for it. */
+static bool on_kill(struct session *s, const struct msg *m)
+{
+	struct msg r = {.type = MSG_KILLED};
+	struct session *other;
+	char text[80];
+
+	if (s->readonly) {
+		session_refuse(s, MSG_REASON_PERMISSION, "a read-only session may not end others");
+		return false;
+	}
+	TAILQ_FOREACH(other, &s->control->sessions, link)
+		if (other != s && other->welcomed && other->id == m->epoch.number)
+			break;
+	if (other) {
+		snprintf(text, sizeof(text), "ended by session %u (kvcli kill)", s->id);
+		session_refuse(other, MSG_REASON_DISPLACED, text);
+		r.epoch.number = 1;
+	}
+	return session_reply(s, &r, m->req, NULL);
+}
+
 static bool refuse(struct session *s, const struct msg *m, const char *what)
 {
 	char why[80];
@@ -139,9 +201,9 @@ static bool dispatch(struct session *s, const struct msg *m)
 	case MSG_CLOCK_START:
 		return expire_on_start(s, m);
 	case MSG_CLIENT_REQ:
-		return clients_on_request(s, m);
+		return on_client_req(s, m);
 	case MSG_KILL:
-		return clients_on_kill(s, m);
+		return on_kill(s, m);
 	case MSG_CLASS_REQ:
 		return stats_on_class(s, m);
 	case MSG_PAUSE_REQ:

@@ -3,6 +3,7 @@
 
 #include "listen.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdbool.h>
@@ -238,6 +239,47 @@ int listen_adopt(int fd, const char *path, struct listen_socket *l_out)
 	if (fcntl(fd, F_SETFL, O_NONBLOCK))
 		return err_set_errno(FARKV_ESYS, errno, "cannot use the socket %s", l.path);
 	*l_out = l;
+	return 0;
+}
+
+/* ---- the address for clients -------------------------------------------------------------- */
+
+/* The socket's absolute path; `path` unchanged if that is too long for a socket. */
+static void full_path(const char *path, char full[SOCKPATH_MAX])
+{
+	char cwd[SOCKPATH_MAX];
+	int n = SOCKPATH_MAX;
+
+	if (*path != '/' && getcwd(cwd, sizeof(cwd)))
+		n = snprintf(full, SOCKPATH_MAX, "%s/%s", cwd, path);
+	if (n >= SOCKPATH_MAX)
+		strcpy(full, path);
+}
+
+int listen_uri(const char *path, char uri[LISTEN_URI_MAX])
+{
+	char full[SOCKPATH_MAX];
+	char *at = uri;
+
+	full_path(path, full);
+	for (const char *p = full; *p; p++)
+		if ((unsigned char)*p < 0x20 || *p == 0x7f)
+			return err_set(FARKV_EINVAL,
+				       "socket: '%s' holds a control character, "
+				       "which no client takes; choose another "
+				       "--socket",
+				       full);
+	if (*full != '/') {
+		sprintf(uri, "./%s", full);
+		return 0;
+	}
+	at += sprintf(at, "shm://");
+	for (const char *p = full; *p; p++)
+		if (isalnum((unsigned char)*p) || strchr("/._-+=,@:", *p))
+			*at++ = *p;
+		else
+			at += sprintf(at, "%%%02X", (unsigned char)*p);
+	*at = '\0';
 	return 0;
 }
 

@@ -9,6 +9,8 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
+#include "common/base/sockpath.h"
+
 struct listen_socket {
 	int fd;      /* SOCK_SEQPACKET, non-blocking */
 	int lock_fd; /* PATH.lock, held by flock(2) while the server lives */
@@ -38,6 +40,16 @@ int listen_adopt(int fd, const char *path, struct listen_socket *l_out);
  * that was passed. 0 or FARKV_ESYS with a detail.
  */
 int listen_begin(const struct listen_socket *l);
+
+/* "shm://", each byte of a path as %XX, and a NUL. */
+#define LISTEN_URI_MAX (3 * SOCKPATH_MAX + 8)
+
+/**
+ * The address as clients need it: an absolute path, or one relative to the server's folder, with
+ * %XX for characters that are special in a URI. FARKV_EINVAL with a detail for a path that no client
+ * accepts.
+ */
+int listen_uri(const char *path, char uri[LISTEN_URI_MAX]);
 
 /** Remove the socket's name, if it is still ours: nobody finds it any more. Not a passed one's. */
 void listen_hide(const struct listen_socket *l);

@@ -38,7 +38,6 @@
 #include "server/memory/region_file.h"
 #include "server/saver/start.h"
 #include "snapshots.h"
-#include "socket_uri.h"
 #include "transport.h"
 
 #define SAVE_EVERY_MIN_MS UINT64_C(1000)
@@ -59,7 +58,7 @@ struct serving {
 	struct clustermap *map; /* of the cluster; NULL: in none */
 	uint32_t server;        /* of that map */
 	char path[SOCKPATH_MAX];
-	char uri[SOCKET_URI_MAX]; /* of the socket; empty without one */
+	char uri[LISTEN_URI_MAX]; /* of the socket; empty without one */
 	struct listen_socket socket;
 	bool socket_open;
 	int passed; /* the socket that systemd passed; -1: none */
@@ -304,7 +303,7 @@ int serve_check(struct server_config *cfg)
 	if (!code && w.transport != TRANSPORT_AUTO &&
 	    transport_choose(&w, &s.address, &s.plan))
 		code = EXIT_USAGE;
-	if (!code && cfg->socket && socket_uri(cfg->socket, s.uri))
+	if (!code && cfg->socket && listen_uri(cfg->socket, s.uri))
 		code = EXIT_USAGE;
 	keyfile_free(s.keys);
 	free(s.keys_path);
@@ -341,7 +340,7 @@ static int adopt_socket(struct serving *s)
 		return err == FARKV_EINVAL ? EXIT_USAGE : EXIT_RUN;
 	s->socket_open = true;
 	strcpy(s->path, s->socket.path);
-	return socket_uri(s->path, s->uri) ? EXIT_USAGE : 0;
+	return listen_uri(s->path, s->uri) ? EXIT_USAGE : 0;
 }
 
 static int open_socket(struct serving *s)
@@ -356,7 +355,7 @@ static int open_socket(struct serving *s)
 		return EXIT_USAGE;
 	else if (sockpath_make_folder(s->path))
 		return EXIT_RUN;
-	if (socket_uri(s->path, s->uri))
+	if (listen_uri(s->path, s->uri))
 		return EXIT_USAGE;
 	if (listen_open(s->path, cfg->socket_mode, &s->socket))
 		return EXIT_RUN;
@@ -562,8 +561,8 @@ static void announce(const struct serving *s)
 	const char *rdma = control_rdma_address(s->control);
 	const char *pages = s->region.pages_note;
 	const char *uri = s->uri;
-	char size[24], word[SOCKET_URI_MAX + 4], options[PATH_MAX + 256] = "";
-	char line[sizeof(options) + 3 * SOCKET_URI_MAX + 128];
+	char size[24], word[LISTEN_URI_MAX + 4], options[PATH_MAX + 256] = "";
+	char line[sizeof(options) + 3 * LISTEN_URI_MAX + 128];
 
 	if (s->map)
 		log_info("cluster: server %s, %" PRIu32 " of %u partitions, map of epoch %" PRIu64,
