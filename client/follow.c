@@ -129,7 +129,7 @@ static int doubt(struct follow *f, struct msg *m, bool *any_out)
 	*any_out = false;
 	for (;;) {
 		if (figure(m, MSG_PASSED_ALL)) {
-			index_changes_doubt_all(f->changes);
+			index_changes_invalidate_all(f->changes);
 			*any_out = true;
 		}
 		for (uint32_t i = 0; i < m->stats.n && !err; i++) {
@@ -138,7 +138,7 @@ static int doubt(struct follow *f, struct msg *m, bool *any_out)
 			if (m->stats.stat[i].id != MSG_PASSED_PAGES)
 				continue;
 			*any_out = true;
-			err = index_changes_doubt(f->changes, ix, v & ((UINT64_C(1) << 40) - 1), v >> 40);
+			err = index_changes_invalidate(f->changes, ix, v & ((UINT64_C(1) << 40) - 1), v >> 40);
 		}
 		if (err || !figure(m, MSG_PASSED_MORE))
 			return err;

@@ -138,8 +138,8 @@ void index_changes_begin(struct index_changes *c)
 
 /* ---- doubts ------------------------------------------------------------------------------- */
 
-int index_changes_doubt(struct index_changes *c, const struct index *ix, uint64_t page,
-			uint64_t pages)
+int index_changes_invalidate(struct index_changes *c, const struct index *ix, uint64_t page,
+			     uint64_t pages)
 {
 	uint64_t all = ix->sb.region_bytes / PAGE_BYTES, end;
 
@@ -156,7 +156,7 @@ int index_changes_doubt(struct index_changes *c, const struct index *ix, uint64_
 	return 0;
 }
 
-void index_changes_doubt_all(struct index_changes *c)
+void index_changes_invalidate_all(struct index_changes *c)
 {
 	tables_drop(&c->before, c->at);
 	c->at = 0;

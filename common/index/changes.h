@@ -30,10 +30,10 @@ void index_changes_begin(struct index_changes *c);
  * In the pass that has just begun treat all words as changed that name a block in these pages of the
  * region. 0, or FARKV_ENOMEM.
  */
-int index_changes_doubt(struct index_changes *c, const struct index *ix, uint64_t page,
-			uint64_t pages);
+int index_changes_invalidate(struct index_changes *c, const struct index *ix, uint64_t page,
+			     uint64_t pages);
 /** In the pass that has just begun treat all words as changed. */
-void index_changes_doubt_all(struct index_changes *c);
+void index_changes_invalidate_all(struct index_changes *c);
 
 struct index_change {
 	const void *key;

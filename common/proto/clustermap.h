@@ -121,8 +121,8 @@ int clustermap_take_over(const struct clustermap *m, uint64_t gone, uint64_t liv
  * nobody has put anything there. Later it has lost them, as by clustermap_take_over(), unless nobody else
  * lives. Its `emptied` is the new map's epoch either way: before that map it must not serve.
  */
-int clustermap_begin(const struct clustermap *m, uint32_t server, uint64_t living,
-		     struct clustermap **out);
+int clustermap_start_empty(const struct clustermap *m, uint32_t server, uint64_t living,
+			  struct clustermap **out);
 
 /** Add a server to the end of the list, without partitions; or end the draining of one that is drained. */
 int clustermap_add(const struct clustermap *m, const char *name, const char *address,

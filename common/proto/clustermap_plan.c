@@ -166,8 +166,8 @@ int clustermap_take_over(const struct clustermap *m, uint64_t gone, uint64_t liv
 	return finish(next, 0, NULL, out);
 }
 
-int clustermap_begin(const struct clustermap *m, uint32_t server, uint64_t living,
-		     struct clustermap **out)
+int clustermap_start_empty(const struct clustermap *m, uint32_t server, uint64_t living,
+			  struct clustermap **out)
 {
 	struct clustermap *next = NULL;
 	int err;

@@ -3,7 +3,8 @@
  * coord.h - the coordinator of a cluster: a service that keeps the map and knows which servers live.
  *
  * The coordinator has one map, replaced by compare-and-set on its version, and the registrations of
- * servers, each of which it drops when it has not heard of its server for the session's time. coord_zk.c has it in ZooKeeper, and is the only file that knows that:
+ * servers. It drops a registration when it has not heard of the server for the session's time.
+ * coord_zk.c alone knows that the coordinator is ZooKeeper:
  *
  *   PATH/map            the map's text
  *   PATH/members/NAME   a server's registration, an ephemeral node
@@ -47,7 +48,7 @@ struct coord_config {
 int coord_check(const char *url);
 
 /**
- * Begin; connects and connects again on its own. Errors as coord_check(), and FARKV_ENOMEM,
+ * Begin; connects and reconnects by itself. Errors as coord_check(), and FARKV_ENOMEM,
  * FARKV_ESYS.
  */
 int coord_open(const struct coord_config *cfg, struct coord **out);
@@ -73,8 +74,8 @@ void coord_replace_map(struct coord *c, const char *text, size_t len, int32_t ve
 /** The time after which a registration that is not heard of ends, in ms; 0: not known yet. */
 uint32_t coord_session_ms(const struct coord *c);
 
-/** What the coordinator cannot do at the moment, or an empty text. For log lines. */
-const char *coord_trouble(const struct coord *c);
+/** What failed last, until a round succeeds; then an empty text. For log lines. */
+const char *coord_last_error(const struct coord *c);
 
 /**
  * Make the cluster of that URL with this map. Waits, at most `ms`. FARKV_EEXISTS if it is there;

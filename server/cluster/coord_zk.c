@@ -21,6 +21,7 @@
 #define URL_MAX 512u
 #define PATH_MAX_BYTES (2 * URL_MAX)
 #define READ_PAUSE_NS (100 * NS_PER_MS) /* of coord_read() */
+#define NO_CLUSTER "there is no cluster at %s: make it by kvcli cluster init"
 
 /* "HOSTS" and "/PATH" of a URL, in one buffer. */
 struct place {
@@ -62,7 +63,7 @@ struct coord {
 	bool failed; /* the round that runs */
 	struct coord_view view;
 	char map[CLUSTERMAP_TEXT_MAX];
-	char trouble[2 * URL_MAX];
+	char last_error[2 * URL_MAX];
 };
 
 int coord_check(const char *url)
@@ -94,7 +95,7 @@ static void connect_again(struct coord *c)
 	c->zh = zookeeper_init2(c->place.hosts, on_watch, (int)c->cfg.session_ms, NULL, c, 0, on_log);
 	c->retry_ns = clock_now_ns() + NS_PER_SEC;
 	if (!c->zh)
-		snprintf(c->trouble, sizeof(c->trouble), "cannot connect to %s: %.100s", c->place.hosts,
+		snprintf(c->last_error, sizeof(c->last_error), "cannot connect to %s: %.100s", c->place.hosts,
 			 strerror(errno));
 }
 
@@ -159,7 +160,7 @@ void coord_wants(struct coord *c, struct pollfd *p, int *ms_out)
 		return;
 	rc = zookeeper_interest(c->zh, &fd, &events, &tv);
 	if (rc != ZOK)
-		snprintf(c->trouble, sizeof(c->trouble), "%s", zerror(rc));
+		snprintf(c->last_error, sizeof(c->last_error), "%s", zerror(rc));
 	if (fd < 0)
 		return;
 	p->fd = fd;
@@ -183,7 +184,7 @@ void coord_process(struct coord *c, short revents)
 		events |= ZOOKEEPER_WRITE;
 	rc = zookeeper_process(c->zh, events);
 	if (rc != ZOK && rc != ZNOTHING)
-		snprintf(c->trouble, sizeof(c->trouble), "%s", zerror(rc));
+		snprintf(c->last_error, sizeof(c->last_error), "%s", zerror(rc));
 	state = zoo_state(c->zh);
 	if (state == ZOO_EXPIRED_SESSION_STATE || state == ZOO_AUTH_FAILED_STATE) {
 		log_warn("cluster: ZooKeeper has ended the session of %s", c->cfg.name);
@@ -191,9 +192,9 @@ void coord_process(struct coord *c, short revents)
 	}
 }
 
-const char *coord_trouble(const struct coord *c)
+const char *coord_last_error(const struct coord *c)
 {
-	return c->trouble;
+	return c->last_error;
 }
 
 uint32_t coord_session_ms(const struct coord *c)
@@ -211,6 +212,11 @@ static struct coord *of(const void *data)
 	return c;
 }
 
+static void note_no_cluster(struct coord *c)
+{
+	snprintf(c->last_error, sizeof(c->last_error), NO_CLUSTER, c->place.path);
+}
+
 static void on_members(int rc, const struct String_vector *names, const void *data)
 {
 	struct coord *c = of(data);
@@ -219,7 +225,7 @@ static void on_members(int rc, const struct String_vector *names, const void *da
 	c->running = false;
 	if (rc != ZOK || c->failed)
 		return;
-	c->trouble[0] = '\0';
+	c->last_error[0] = '\0';
 	c->view.registered = c->registered;
 	c->view.map = c->map;
 	c->view.members = members;
@@ -236,9 +242,7 @@ static void on_map(int rc, const char *value, int len, const struct Stat *stat, 
 	if (rc != ZOK || len < 0 || (size_t)len > sizeof(c->map)) {
 		c->failed = true;
 		if (rc == ZNONODE)
-			snprintf(c->trouble, sizeof(c->trouble),
-				 "there is no cluster at %s: make it by kvcli cluster init",
-				 c->place.path);
+			note_no_cluster(c);
 		return;
 	}
 	memcpy(c->map, value, (size_t)len);
@@ -263,7 +267,7 @@ static void on_owner(int rc, const struct Stat *stat, const void *data)
 	if (rc == ZOK && c->zh && stat->ephemeralOwner == zoo_client_id(c->zh)->client_id)
 		c->registered = true;
 	else if (rc == ZOK)
-		snprintf(c->trouble, sizeof(c->trouble),
+		snprintf(c->last_error, sizeof(c->last_error),
 			 "%s is registered already: waiting for the end of that registration", c->cfg.name);
 }
 
@@ -275,8 +279,7 @@ static void on_created(int rc, const char *value, const void *data)
 	c->registered = rc == ZOK;
 	c->failed = rc != ZOK;
 	if (rc == ZNONODE)
-		snprintf(c->trouble, sizeof(c->trouble),
-			 "there is no cluster at %s: make it by kvcli cluster init", c->place.path);
+		note_no_cluster(c);
 	if (rc == ZNODEEXISTS && c->zh)
 		(void)zoo_aexists(c->zh, c->node, 0, on_owner, c);
 }
@@ -369,14 +372,13 @@ static void step(struct coord *c)
 static int silent(const struct coord *c)
 {
 	return err_set(FARKV_ETIMEDOUT, "ZooKeeper at %s does not answer%s%s", c->place.hosts,
-		       c->trouble[0] ? ": " : "", c->trouble);
+		       c->last_error[0] ? ": " : "", c->last_error);
 }
 
 static int refused(const struct coord *c, int rc)
 {
 	if (rc == ZNONODE)
-		return err_set(FARKV_ENOTFOUND,
-			       "there is no cluster at %s: make it by kvcli cluster init", c->place.path);
+		return err_set(FARKV_ENOTFOUND, NO_CLUSTER, c->place.path);
 	return err_set(FARKV_ESYS, "ZooKeeper at %s: %s", c->place.hosts, zerror(rc));
 }
 
@@ -650,7 +652,7 @@ void coord_replace_map(struct coord *c, const char *text, size_t len, int32_t ve
 	(void)version;
 }
 
-const char *coord_trouble(const struct coord *c)
+const char *coord_last_error(const struct coord *c)
 {
 	(void)c;
 	return "";

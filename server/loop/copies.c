@@ -319,7 +319,7 @@ static void job_gives(struct job *j, const struct clustermap *map, const struct 
 	job_drop(j);
 }
 
-bool copies_gain(struct control *c, const struct clustermap *map)
+bool copies_prepare_map(struct control *c, const struct clustermap *map)
 {
 	const struct clustermap *old = c->cfg.map;
 	struct copies *w = c->copies;

@@ -5,7 +5,7 @@
  * doc/cluster.md, Followers and moves.
  *
  * A child writes partitions that this server does not have by the map that clients know. It is killed, and
- * has exited, before clients learn that the server has them: copies_gain().
+ * has exited, before clients learn that the server has them: copies_prepare_map().
  */
 #ifndef SERVER_LOOP_COPIES_H
 #define SERVER_LOOP_COPIES_H
@@ -24,11 +24,11 @@ extern const struct loop_module copies_module;
 void copies_set_address(struct control *c, const char *uri, const char *key);
 
 /**
- * `map` gives this server more partitions than cfg.map does. Kills the children that write them. Partitions
- * that were copied completely keep their keys. True: the others are empty, and the map may be installed.
- * False: old keys of theirs are being deleted; call again.
+ * Prepare for a map that gives this server more partitions than cfg.map does: kill the children that write
+ * them. Partitions that were copied completely keep their keys. True: the others are empty, and the map
+ * may be installed. False: their old keys are being deleted; call again.
  */
-bool copies_gain(struct control *c, const struct clustermap *map);
+bool copies_prepare_map(struct control *c, const struct clustermap *map);
 
 /** cfg.map was installed: partitions that this server does not have any more are to be deleted. */
 void copies_installed(struct control *c, const struct clustermap *before);

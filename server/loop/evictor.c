@@ -104,7 +104,7 @@ static bool fruitless(const struct control *c)
 }
 
 /* A request waits that can be helped. */
-static bool starving(const struct control *c)
+static bool request_waits(const struct control *c)
 {
 	return c->evictor->run && !fruitless(c);
 }
@@ -144,7 +144,7 @@ static uint64_t lacking(const struct control *c)
 static bool memory_short(const struct control *c)
 {
 	struct slab_counts n = slab_count(c->slab);
-	uint64_t run = starving(c) ? c->evictor->run : 0;
+	uint64_t run = request_waits(c) ? c->evictor->run : 0;
 	uint64_t wanted = UTIL_MAX(heap_total(c->region->heap) / FREE_SHARE, run);
 
 	return n.bytes_free - n.bytes_stuck + n.bytes_deferred + n.bytes_exhausted +
@@ -152,7 +152,7 @@ static bool memory_short(const struct control *c)
 	       lacking(c) > pages_free(c) * PAGE_BYTES;
 }
 
-void evictor_starve(struct control *c, uint8_t cls)
+void evictor_note_waiting(struct control *c, uint8_t cls)
 {
 	uint32_t run = slab_run(c->slab, cls);
 
@@ -162,12 +162,12 @@ void evictor_starve(struct control *c, uint8_t cls)
 	}
 }
 
-bool evictor_has_ended(const struct control *c)
+bool evictor_just_ended(const struct control *c)
 {
 	return c->evictor && c->evictor->run == 0;
 }
 
-void evictor_sated(struct control *c)
+void evictor_note_served(struct control *c)
 {
 	if (c->evictor)
 		c->evictor->run = 0;
@@ -214,7 +214,7 @@ static void evacuation_begin(struct control *c)
 		/* Visits need pages to empty a longer place. */
 		.run = pages_short(c) ? 1 : e->run,
 		.pages = heap_total(c->region->heap) / PLACES_SHARE,
-		.force = starving(c),
+		.force = request_waits(c),
 		.cls = e->run ? e->cls : CLASS_COUNT,
 	};
 
@@ -295,17 +295,17 @@ static bool evicts(const struct control *c)
 	const struct evictor *e = c->evictor;
 
 	return memory_short(c) ||
-	       (starving(c) && e->phase == EVACUATION_VISITS && !e->places);
+	       (request_waits(c) && e->phase == EVACUATION_VISITS && !e->places);
 }
 
 /* Visits are needed. */
 static bool visits(const struct control *c)
 {
 	return !fruitless(c) &&
-	       (memory_short(c) || (starving(c) && c->evictor->phase == EVACUATION_VISITS));
+	       (memory_short(c) || (request_waits(c) && c->evictor->phase == EVACUATION_VISITS));
 }
 
-bool evictor_short(struct control *c)
+bool evictor_needs_visits(struct control *c)
 {
 	if (!c->evictor)
 		return false;
@@ -313,9 +313,9 @@ bool evictor_short(struct control *c)
 	return visits(c);
 }
 
-bool evictor_waits(struct control *c)
+bool evictor_may_free(struct control *c)
 {
-	return evictor_short(c) || (c->evictor && starving(c));
+	return evictor_needs_visits(c) || (c->evictor && request_waits(c));
 }
 
 static void round_end(struct control *c)
@@ -335,7 +335,7 @@ bool evictor_next(struct control *c, uint64_t *hash_out, bool *evicting_out)
 	struct evictor *e = c->evictor;
 	uint64_t entry;
 
-	if (!evictor_short(c))
+	if (!evictor_needs_visits(c))
 		return false;
 	if (round_is_over(e))
 		round_end(c);

@@ -35,24 +35,24 @@ extern const struct loop_module evictor_module;
 /** For migrations; NULL in a store that refuses. */
 struct evict *evictor_books(const struct control *c);
 
-/** A request for blocks of this class waits for memory. */
-void evictor_starve(struct control *c, uint8_t cls);
+/** A request for blocks of this class waits for memory: free what it needs. */
+void evictor_note_waiting(struct control *c, uint8_t cls);
 
 /**
- * After evictor_starve() and grow_evict(): true if an evacuation has just ended, so that the request
+ * After evictor_note_waiting() and grow_evict(): true if an evacuation has just ended, so that the request
  * should try again before another one begins.
  */
-bool evictor_has_ended(const struct control *c);
+bool evictor_just_ended(const struct control *c);
 
-/** A request that waited got some, or none waits any more. */
-void evictor_sated(struct control *c);
+/** A waiting request got blocks, or none waits any more. */
+void evictor_note_served(struct control *c);
 
 /** True while visits are needed. */
-bool evictor_short(struct control *c);
+bool evictor_needs_visits(struct control *c);
 
-/** True while visits, or the barriers after them, may free memory for a request that waits: until
- * a round has evicted nothing. */
-bool evictor_waits(struct control *c);
+/** True while visits, or the barriers after them, may free memory for a waiting request: until a
+ * whole round has evicted nothing. */
+bool evictor_may_free(struct control *c);
 
 /**
  * A hash of the subtable to visit next, and whether keys leave; false: no visit is needed. It is

@@ -59,7 +59,7 @@ bool fence_acknowledged(struct control *c)
 	return lingering_gone(&c->lingering);
 }
 
-bool fence_leases(struct session *s, uint64_t until_ns)
+bool fence_grant_lease(struct session *s, uint64_t until_ns)
 {
 	if (s->map_owed)
 		return false;

@@ -29,8 +29,8 @@ uint64_t fence_complete(const struct control *c);
 /** True if no session owes an answer: no operation by an older map runs anywhere. */
 bool fence_acknowledged(struct control *c);
 
-/** True if the session may have a lease until then, and has it from now on. False: it owes an answer. */
-bool fence_leases(struct session *s, uint64_t until_ns);
+/** Give the session a lease until then. False: it gets none, for it owes an answer. */
+bool fence_grant_lease(struct session *s, uint64_t until_ns);
 
 /** Take MAP_ACK; false: the session is gone. */
 bool fence_on_ack(struct session *s, const struct msg *m);

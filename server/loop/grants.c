@@ -108,8 +108,8 @@ static bool eviction_goes_on(struct control *c, const struct deferred *d)
 {
 	if (!c->evictor || slab_count_class(c->slab, d->cls).deferred > 0)
 		return false;
-	evictor_starve(c, d->cls);
-	return !barrier_stuck(c) && (grow_evict(c) || evictor_has_ended(c));
+	evictor_note_waiting(c, d->cls);
+	return !barrier_stuck(c) && (grow_evict(c) || evictor_just_ended(c));
 }
 
 /*
@@ -246,7 +246,7 @@ static void deferred_drop(struct control *c, struct deferred *d)
 	c->grants->n_deferred--;
 	d->session->n_deferred--;
 	if (c->grants->n_deferred == 0)
-		evictor_sated(c);
+		evictor_note_served(c);
 	free(d);
 }
 
@@ -257,7 +257,7 @@ static void grant_deferred(struct control *c, struct deferred *d, struct msg *g,
 	uint32_t req = d->req;
 
 	if (g->blocks.n)
-		evictor_sated(c);
+		evictor_note_served(c);
 	deferred_drop(c, d);
 	grant(s, g, req, refs);
 }

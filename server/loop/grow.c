@@ -251,7 +251,7 @@ static void await_pages(struct grow *g)
 	if (!g->short_ns || now - g->asked_ns > PAGES_ASKED_NS)
 		g->short_ns = now;
 	g->asked_ns = now;
-	if (evictor_waits(c))
+	if (evictor_may_free(c))
 		return;
 	if (now - g->short_ns <= PAGES_WAIT_NS &&
 	    (pages_coming(g) ||
@@ -543,9 +543,9 @@ bool grow_on_hint(struct session *s, const struct msg *m)
 
 bool grow_evict(struct control *c)
 {
-	if (evictor_short(c))
+	if (evictor_needs_visits(c))
 		work_start(&c->work, &c->grow->work);
-	return evictor_waits(c);
+	return evictor_may_free(c);
 }
 
 bool grow_searching(const struct control *c)
@@ -606,7 +606,7 @@ static void memory_freed(struct control *c)
 	g->short_ns = 0;
 	g->stalled = false;
 	finish_frozen(g);
-	if (g->searching || any_queued(g) || evictor_short(c))
+	if (g->searching || any_queued(g) || evictor_needs_visits(c))
 		work_start(&c->work, &g->work);
 }
 

@@ -30,7 +30,7 @@
  * back. */
 #define RETURN_SESSIONS 5u
 #define RETRY_NS (5 * NS_PER_MS) /* until the next try of a round that could not begin */
-#define TROUBLE_NS (10 * NS_PER_SEC) /* between two log lines about it */
+#define WARN_PAUSE_NS (10 * NS_PER_SEC) /* between two log lines about it */
 
 struct membership {
 	struct control *c;
@@ -86,7 +86,7 @@ static bool place(struct membership *m, const struct clustermap *map, uint32_t *
 	*server_out = clustermap_find(map, name);
 	if (map->lease_ms && *server_out < map->n_servers)
 		return true;
-	if (clock_now_ns() >= m->told_ns + TROUBLE_NS) {
+	if (clock_now_ns() >= m->told_ns + WARN_PAUSE_NS) {
 		log_warn("cluster: the map at %s has no %s%s", m->c->cfg.cluster,
 			 map->lease_ms ? "server " : "lease", map->lease_ms ? name : "");
 		m->told_ns = clock_now_ns();
@@ -119,7 +119,7 @@ static bool has_begun(struct membership *m, const struct coord_view *v, const st
 
 	if (m->map || (m->begun && map->server[server].emptied == m->begun))
 		return true;
-	if (clustermap_begin(map, server, living(map, v) & ~(UINT64_C(1) << server), &next)) {
+	if (clustermap_start_empty(map, server, living(map, v) & ~(UINT64_C(1) << server), &next)) {
 		log_warn("cluster: %s", err_detail());
 		return false;
 	}
@@ -158,7 +158,7 @@ static bool look_at_map(struct membership *m, const struct coord_view *v)
 		return false;
 	}
 	/* Until then clients go on by the map before. */
-	if (copies_gain(m->c, map))
+	if (copies_prepare_map(m->c, map))
 		install(m, map, server);
 	else
 		free(map);
@@ -258,11 +258,11 @@ static void on_view(void *arg, const struct coord_view *v)
 		step(m, v);
 }
 
-static void tell_trouble(struct membership *m, uint64_t now)
+static void warn_without_lease(struct membership *m, uint64_t now)
 {
-	const char *why = coord_trouble(m->coord);
+	const char *why = coord_last_error(m->coord);
 
-	if (now < m->lease_ns || now < m->told_ns + TROUBLE_NS || (m->c->joining && !*why))
+	if (now < m->lease_ns || now < m->told_ns + WARN_PAUSE_NS || (m->c->joining && !*why))
 		return;
 	log_warn("cluster: %s %s%s%s", m->c->cfg.cluster,
 		 m->c->joining ? "lets this server wait" : "gives no lease, clients wait",
@@ -306,7 +306,7 @@ static void on_event(evutil_socket_t fd, short what, void *arg)
 		return;
 	if (now >= m->round_ns)
 		m->round_ns = now + (coord_round(m->coord) ? pause_of(m) : RETRY_NS);
-	tell_trouble(m, now);
+	warn_without_lease(m, now);
 	await(m);
 }
 
@@ -345,7 +345,7 @@ bool membership_on_lease(struct session *s, const struct msg *m)
 	uint64_t now = clock_now_ns();
 	struct msg r = {.type = MSG_LEASE};
 
-	if (ms && ms->lease_ns > now && fence_leases(s, ms->lease_ns))
+	if (ms && ms->lease_ns > now && fence_grant_lease(s, ms->lease_ns))
 		r.epoch.number = ms->lease_ns - now;
 	return session_reply(s, &r, m->req, NULL);
 }

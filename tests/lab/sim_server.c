@@ -536,7 +536,7 @@ static void loop_main(void)
 		if (!sim.finishing && sim_once_in(sim.mix.wear))
 			wear(value_class());
 		if (!sim.finishing && sim_once_in(sim.mix.evict)) {
-			evictor_starve(control, (uint8_t)sim_below(SMALL_CLASSES));
+			evictor_note_waiting(control, (uint8_t)sim_below(SMALL_CLASSES));
 			(void)grow_evict(control);
 		}
 		event_base_loop(control->base, EVLOOP_NONBLOCK);

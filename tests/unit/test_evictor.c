@@ -236,7 +236,7 @@ START_TEST(sizes_in_use_lack_blocks_keys_leave)
 
 	put(0, 6000, PAGE_CLASS);
 	give_rest();
-	while (evictor_short(c))
+	while (evictor_needs_visits(c))
 		turn();
 	before = evictions();
 	/* Demand leaks by the clock: it goes on until a key has left, or the case takes too long. */

@@ -38,8 +38,8 @@ static void setup(void)
 	join(&bob, &rig_remote, 0);
 	by_map(&alice);
 	by_map(&bob);
-	ck_assert(fence_leases(alice.session, clock_now_ns() + HOUR_NS));
-	ck_assert(fence_leases(bob.session, clock_now_ns() + HOUR_NS));
+	ck_assert(fence_grant_lease(alice.session, clock_now_ns() + HOUR_NS));
+	ck_assert(fence_grant_lease(bob.session, clock_now_ns() + HOUR_NS));
 	c->cfg.map = map;
 	fence_begin(c);
 }
@@ -82,11 +82,11 @@ END_TEST
 
 START_TEST(session__owes_an_answer__gets_no_lease)
 {
-	ck_assert(!fence_leases(alice.session, clock_now_ns() + 2 * HOUR_NS));
+	ck_assert(!fence_grant_lease(alice.session, clock_now_ns() + 2 * HOUR_NS));
 	ck_assert(ack(&alice, 6)); /* to an earlier map */
-	ck_assert(!fence_leases(alice.session, clock_now_ns() + 2 * HOUR_NS));
+	ck_assert(!fence_grant_lease(alice.session, clock_now_ns() + 2 * HOUR_NS));
 	ck_assert(ack(&alice, 7));
-	ck_assert(fence_leases(alice.session, clock_now_ns() + 2 * HOUR_NS));
+	ck_assert(fence_grant_lease(alice.session, clock_now_ns() + 2 * HOUR_NS));
 }
 END_TEST
 

@@ -201,12 +201,12 @@ START_TEST(word_that_came_again_counts_as_changed_in_pages_of_doubt)
 	pass();
 	ck_assert_uint_eq(n_listed, 0);
 	index_changes_begin(changes);
-	ck_assert_int_eq(index_changes_doubt(changes, me.ix, page + 1, 1), 0);
+	ck_assert_int_eq(index_changes_invalidate(changes, me.ix, page + 1, 1), 0);
 	go_on();
 	ck_assert_str_eq(copy[7], "v");
 	index_changes_begin(changes);
-	ck_assert_int_eq(index_changes_doubt(changes, me.ix, 0, page), 0);
-	ck_assert_int_eq(index_changes_doubt(changes, me.ix, page, PAGES * 2), 0);
+	ck_assert_int_eq(index_changes_invalidate(changes, me.ix, 0, page), 0);
+	ck_assert_int_eq(index_changes_invalidate(changes, me.ix, page, PAGES * 2), 0);
 	go_on();
 	ck_assert_str_eq(copy[7], "again");
 	ck_assert_uint_eq(n_listed, KEYS); /* all are in that page and the next */
@@ -214,7 +214,7 @@ START_TEST(word_that_came_again_counts_as_changed_in_pages_of_doubt)
 	pass(); /* the doubt is over */
 	ck_assert_uint_eq(n_listed, 0);
 	index_changes_begin(changes);
-	index_changes_doubt_all(changes);
+	index_changes_invalidate_all(changes);
 	go_on();
 	ck_assert_uint_eq(n_whole, 2);
 	ck_assert_uint_eq(n_same, 0);
