@@ -105,8 +105,7 @@ static void start(evutil_socket_t fd, short what, void *arg)
 			s->barrier_owed = b->number;
 			b->waits++;
 		}
-	for (s = TAILQ_FIRST(&c->sessions); s; s = next) {
-		next = TAILQ_NEXT(s, link);
+	TAILQ_FOREACH_SAFE(s, &c->sessions, link, next) {
 		if (s->barrier_owed && !session_send(s, &m, NULL, NULL, 0))
 			session_end(s);
 		step_reached(STEP_BARRIER);
@@ -142,8 +141,7 @@ static void cut_off(struct control *c)
 	struct session *s, *next;
 	char peer[80];
 
-	for (s = TAILQ_FIRST(&c->sessions); s; s = next) {
-		next = TAILQ_NEXT(s, link);
+	TAILQ_FOREACH_SAFE(s, &c->sessions, link, next) {
 		if (!s->barrier_owed)
 			continue;
 		if (session_end_dead(s) || !s->port->remote)

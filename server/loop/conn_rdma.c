@@ -277,10 +277,8 @@ int conn_rdma_open(struct control *c, const struct verbs_server_config *cfg,
 	return 0;
 
 err_close:
-	if (p->ready)
-		event_free(p->ready);
-	if (p->look)
-		event_free(p->look);
+	core_event_free(p->ready);
+	core_event_free(p->look);
 	xport_verbs->server_close(p->server);
 err_free:
 	free(p);

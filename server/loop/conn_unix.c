@@ -165,10 +165,8 @@ static void unix_close(void *conn)
 {
 	struct unix_conn *u = conn;
 
-	if (u->readable)
-		event_free(u->readable);
-	if (u->writable)
-		event_free(u->writable);
+	core_event_free(u->readable);
+	core_event_free(u->writable);
 	if (holds_descriptors(u->socket.fd)) {
 		/* The peer learns of the end now; the closer may close much later. */
 		shutdown(u->socket.fd, SHUT_RDWR);
@@ -358,8 +356,7 @@ void conn_unix_free(struct conn_unix *p)
 {
 	if (!p)
 		return;
-	if (p->acceptable)
-		event_free(p->acceptable);
+	core_event_free(p->acceptable);
 	closer_free(p->control->closer);
 	p->control->closer = NULL;
 	free(p);

@@ -86,11 +86,9 @@ static void drain_begin(evutil_socket_t sig, short what, void *arg)
 	m.refuse.reason = MSG_REASON_SHUTDOWN;
 	m.refuse.text = (const uint8_t *)"the server is leaving";
 	m.refuse.text_len = (uint16_t)strlen("the server is leaving");
-	for (s = TAILQ_FIRST(&c->sessions); s; s = next) {
-		next = TAILQ_NEXT(s, link);
+	TAILQ_FOREACH_SAFE(s, &c->sessions, link, next)
 		if (!s->saver && !session_send(s, &m, NULL, NULL, 0))
 			session_end(s);
-	}
 	event_active(c->tick, EV_TIMEOUT, 0);
 }
 
@@ -233,12 +231,6 @@ int control_new(const struct control_config *cfg, struct region *region,
 	return 0;
 }
 
-static void event_drop(struct event *e)
-{
-	if (e)
-		event_free(e);
-}
-
 void control_free(struct control *c)
 {
 	struct session *s;
@@ -251,10 +243,10 @@ void control_free(struct control *c)
 	modules_fini(c);
 	conn_rdma_close(c->rdma);
 	conn_unix_free(c->unix_port);
-	event_drop(c->tick);
-	event_drop(c->on_term);
-	event_drop(c->on_int);
-	event_drop(c->on_hup);
+	core_event_free(c->tick);
+	core_event_free(c->on_term);
+	core_event_free(c->on_int);
+	core_event_free(c->on_hup);
 	lingering_fini(&c->lingering);
 	work_queue_fini(&c->work);
 	if (c->base)

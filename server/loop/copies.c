@@ -65,19 +65,16 @@ static void end_session(struct control *c, const char *name)
 {
 	struct session *s, *next;
 
-	for (s = TAILQ_FIRST(&c->sessions); s; s = next) {
-		next = TAILQ_NEXT(s, link);
+	TAILQ_FOREACH_SAFE(s, &c->sessions, link, next)
 		if (strcmp(s->name, name) == 0)
 			session_end(s);
-	}
 }
 
 static void job_halt(struct job *j)
 {
 	if (!j->runs)
 		return;
-	if (j->event)
-		event_free(j->event);
+	core_event_free(j->event);
 	j->event = NULL;
 	follower_stop(&j->child);
 	j->runs = false;
@@ -331,11 +328,9 @@ bool copies_prepare_map(struct control *c, const struct clustermap *map)
 		return true;
 	for (uint32_t p = 0; p < CLUSTERMAP_PARTITIONS; p++)
 		gains.has[p] = map->owner[p] == c->cfg.server && old->owner[p] != c->cfg.server;
-	for (j = TAILQ_FIRST(&w->jobs); j; j = next) {
-		next = TAILQ_NEXT(j, link);
+	TAILQ_FOREACH_SAFE(j, &w->jobs, link, next)
 		if (j->kind != FOLLOWER_PURGE && intersects(&j->set, &gains))
 			job_gives(j, map, &gains);
-	}
 	for (uint32_t p = 0; p < CLUSTERMAP_PARTITIONS; p++) {
 		keep.has[p] = !gains.has[p] || w->have.has[p];
 		empty |= !keep.has[p];

@@ -30,6 +30,12 @@
 struct control;
 struct session;
 
+/** As on BSD: TAILQ_FOREACH() whose body may remove `var`, but not `next`. */
+#ifndef TAILQ_FOREACH_SAFE
+#define TAILQ_FOREACH_SAFE(var, head, field, next) \
+	for ((var) = TAILQ_FIRST(head); (var) && ((next) = TAILQ_NEXT(var, field), true); (var) = (next))
+#endif
+
 TAILQ_HEAD(session_list, session);
 
 /** What a module does at the events of the loop. Each function may be NULL. */
@@ -115,6 +121,13 @@ static inline void core_count_hits(struct hits *sum, struct hits h)
 	sum->hits += h.hits;
 	sum->misses += h.misses;
 	sum->sets += h.sets;
+}
+
+/** event_free() that takes NULL. */
+static inline void core_event_free(struct event *e)
+{
+	if (e)
+		event_free(e);
 }
 
 /** Shut down as soon as possible; control_run() then returns 1. */

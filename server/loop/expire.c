@@ -209,8 +209,7 @@ static void fini(struct control *c)
 
 	if (!e)
 		return;
-	if (e->tick)
-		event_free(e->tick);
+	core_event_free(e->tick);
 	reaper_free(e->reaper);
 	free(e);
 	c->expire = NULL;

@@ -26,8 +26,7 @@ void fence_begin(struct control *c)
 
 	m.map.text = (const uint8_t *)text;
 	m.map.text_len = (uint16_t)clustermap_print(map, text);
-	for (s = TAILQ_FIRST(&c->sessions); s; s = next) {
-		next = TAILQ_NEXT(s, link);
+	TAILQ_FOREACH_SAFE(s, &c->sessions, link, next) {
 		if (!s->welcomed || s->left || !s->hello.map)
 			continue;
 		s->map_owed = map->epoch;

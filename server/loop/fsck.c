@@ -339,8 +339,7 @@ static void fini(struct control *c)
 		return;
 	waiters_drop(&c->fsck->waiters, NULL);
 	waiters_drop(&c->fsck->next, NULL);
-	if (c->fsck->rested)
-		event_free(c->fsck->rested);
+	core_event_free(c->fsck->rested);
 	free(c->fsck);
 	c->fsck = NULL;
 }

@@ -195,15 +195,13 @@ static void upkeep(struct control *c, uint8_t cls)
 static bool say_full(struct session *s, const struct deferred *d)
 {
 	struct control *c = s->control;
-	struct msg m = {.type = MSG_STATS, .stats = {.n = 3}};
+	struct msg m = {.type = MSG_STATS};
 
-	m.stats.stat[0].id = MSG_STAT_FULL_CLASS;
-	m.stats.stat[0].value = d->cls;
-	m.stats.stat[1].id = MSG_STAT_FREE_BYTES;
-	m.stats.stat[1].value = slab_count(c->slab).bytes_free -
-				slab_count_class(c->slab, d->cls).bytes_free;
-	m.stats.stat[2].id = MSG_STAT_PAGES_REFUSED;
-	m.stats.stat[2].value = reserve_failing(c->region->reserve);
+	msg_add_stat(&m, MSG_STAT_FULL_CLASS, d->cls);
+	msg_add_stat(&m, MSG_STAT_FREE_BYTES,
+		     slab_count(c->slab).bytes_free -
+			     slab_count_class(c->slab, d->cls).bytes_free);
+	msg_add_stat(&m, MSG_STAT_PAGES_REFUSED, reserve_failing(c->region->reserve));
 	return session_reply(s, &m, d->req, NULL);
 }
 
@@ -366,11 +364,9 @@ static void session_ended(struct session *s)
 	struct control *c = s->control;
 	struct deferred *d, *next;
 
-	for (d = TAILQ_FIRST(&c->grants->deferred); d; d = next) {
-		next = TAILQ_NEXT(d, link);
+	TAILQ_FOREACH_SAFE(d, &c->grants->deferred, link, next)
 		if (d->session == s)
 			deferred_drop(c, d);
-	}
 }
 
 static void memory_freed(struct control *c)

@@ -457,13 +457,13 @@ static void finished(struct grow *g)
 }
 
 /* The lane of shared memory cannot break. */
-static void lane_lost(struct grow *g)
+void grow_lane_broke(struct control *c)
 {
-	g->lane_lost = true;
-	if (g->c->verbs)
-		xport_verbs->server_lane_lost(g->c->verbs);
+	c->grow->lane_lost = true;
+	if (c->verbs)
+		xport_verbs->server_lane_lost(c->verbs);
 	else
-		core_fail(g->c);
+		core_fail(c);
 }
 
 void grow_lane_back(struct control *c)
@@ -492,7 +492,7 @@ static bool on_work(void *arg, uint64_t until_ns)
 			finished(g);
 			break;
 		case MIGRATE_LOST:
-			lane_lost(g);
+			grow_lane_broke(g->c);
 			return false;
 		}
 	} while (clock_now_ns() < until_ns);
@@ -633,11 +633,6 @@ struct xport_lane *grow_lane(const struct control *c)
 bool grow_lane_is_lost(const struct control *c)
 {
 	return c->grow->lane_lost;
-}
-
-void grow_lane_broke(struct control *c)
-{
-	lane_lost(c->grow);
 }
 
 uint64_t grow_pages(const struct control *c)

@@ -73,7 +73,7 @@ bool grow_rebuilds(const struct control *c, uint64_t page);
 /** The lane that changes slots, and whether it is broken and not yet replaced. */
 struct xport_lane *grow_lane(const struct control *c);
 bool grow_lane_is_lost(const struct control *c);
-/** It broke under another module's requests. */
+/** It broke: no work until it is replaced. */
 void grow_lane_broke(struct control *c);
 /** The server's broken lane works again. */
 void grow_lane_back(struct control *c);

@@ -378,10 +378,8 @@ static void fini(struct control *c)
 
 	if (!m)
 		return;
-	if (m->event)
-		event_free(m->event);
-	if (c->look)
-		event_free(c->look);
+	core_event_free(m->event);
+	core_event_free(c->look);
 	c->look = NULL;
 	coord_close(m->coord, c->again);
 	free(m->map);

@@ -20,8 +20,7 @@ bool reclaim_ask(struct control *c, const struct session *asker,
 	uint64_t now = clock_now_ns();
 	bool soon = false;
 
-	for (s = TAILQ_FIRST(&c->sessions); s; s = next) {
-		next = TAILQ_NEXT(s, link);
+	TAILQ_FOREACH_SAFE(s, &c->sessions, link, next) {
 		if (s == asker || !s->welcomed || s->readonly || s->left ||
 		    s->reclaimed_ns >= since_ns)
 			continue;

@@ -192,11 +192,9 @@ static void end_others(struct control *c)
 {
 	struct session *s, *next;
 
-	for (s = TAILQ_FIRST(&c->sessions); s; s = next) {
-		next = TAILQ_NEXT(s, link);
+	TAILQ_FOREACH_SAFE(s, &c->sessions, link, next)
 		if (!s->saver)
 			session_end(s);
-	}
 }
 
 static bool others_left(const struct control *c)
@@ -277,21 +275,15 @@ static bool init(struct control *c)
 	return !c->cfg.save_every_ms || event_add(n->due, &n->every) == 0;
 }
 
-static void event_drop(struct event *e)
-{
-	if (e)
-		event_free(e);
-}
-
 static void fini(struct control *c)
 {
 	struct snapshots *n = c->snapshots;
 
 	if (!n)
 		return;
-	event_drop(n->answers);
-	event_drop(n->due);
-	event_drop(n->on_usr1);
+	core_event_free(n->answers);
+	core_event_free(n->due);
+	core_event_free(n->on_usr1);
 	free(n);
 	c->snapshots = NULL;
 }

@@ -121,7 +121,7 @@ static void due_in(struct sweep *w, uint64_t ns)
 	event_add(w->due, &tv);
 }
 
-static void sweep_schedule(struct control *c)
+void sweep_schedule(struct control *c)
 {
 	struct sweep *w = c->sweep;
 	uint64_t now = clock_now_ns(), at;
@@ -156,11 +156,9 @@ static void announce(struct control *c, uint8_t type)
 	struct msg m = {.type = type, .epoch.number = c->sweep->number};
 	struct session *s, *next;
 
-	for (s = TAILQ_FIRST(&c->sessions); s; s = next) {
-		next = TAILQ_NEXT(s, link);
+	TAILQ_FOREACH_SAFE(s, &c->sessions, link, next)
 		if (sweep_takes_part(s) && !session_send(s, &m, NULL, NULL, 0))
 			session_end(s);
-	}
 }
 
 /* End the sweep; the marks are removed in any case. */
@@ -328,12 +326,10 @@ static void ask(struct control *c)
 			s->sweep.asked = w->asked;
 			q->waits++;
 		}
-	for (s = TAILQ_FIRST(&c->sessions); s; s = next) {
-		next = TAILQ_NEXT(s, link);
+	TAILQ_FOREACH_SAFE(s, &c->sessions, link, next)
 		if (sweep_takes_part(s) && !s->readonly &&
 		    !session_send(s, &m, q->refs, NULL, 0))
 			session_end(s);
-	}
 	step_reached(STEP_SWEEP_ASK);
 	sweep_settle(c);
 }
@@ -626,11 +622,6 @@ static void session_ended(struct session *s)
 		sweep_schedule(c);
 }
 
-void sweep_lingering_changed(struct control *c)
-{
-	sweep_schedule(c);
-}
-
 bool sweep_holds_writers(const struct control *c)
 {
 	return c->sweep->restarts >= RESTARTS_HOLD && !c->drain_until;
@@ -717,8 +708,7 @@ static bool tick(struct control *c)
 	now = clock_now_ns(); /* read again: the resumed writers owe an answer since a moment ago */
 	if (!sweep_is_on(w) || w->again)
 		return sweep_is_on(w);
-	for (s = TAILQ_FIRST(&c->sessions); s; s = next) {
-		next = TAILQ_NEXT(s, link);
+	TAILQ_FOREACH_SAFE(s, &c->sessions, link, next) {
 		if (!is_silent(s, now))
 			continue;
 		if (session_end_dead(s))
@@ -793,8 +783,7 @@ static void fini(struct control *c)
 
 	if (!w)
 		return;
-	if (w->due)
-		event_free(w->due);
+	core_event_free(w->due);
 	free(w->questions);
 	free(w);
 	c->sweep = NULL;

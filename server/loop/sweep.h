@@ -95,8 +95,8 @@ void sweep_granted(struct session *s, const struct block_ref *refs, size_t n);
 bool sweep_welcomed(struct session *s);
 /** `s` sent BYE, after it has named what it remembers. */
 void sweep_session_left(struct session *s);
-/** A lingering process may be gone: begin a sweep if that was what it waited for. */
-void sweep_lingering_changed(struct control *c);
+/** Begin a sweep if one is due, soon: a lingering process that it waited for may be gone. */
+void sweep_schedule(struct control *c);
 
 /** True if a new writer's HELLO has to wait; a call of s->resume follows. */
 bool sweep_holds_writers(const struct control *c);

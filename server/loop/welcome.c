@@ -222,7 +222,7 @@ static bool end_replaced(struct session *s)
 		/* The end of the socket may follow messages that are not read yet. */
 		if (old)
 			(void)session_end_dead(old);
-		sweep_lingering_changed(c);
+		sweep_schedule(c);
 		return !words_may_recur(c, h->replaces);
 	}
 	/* Only a session of the same host and the same key. */
@@ -403,8 +403,7 @@ void welcome_waiting(struct control *c)
 {
 	struct session *s, *next;
 
-	for (s = TAILQ_FIRST(&c->sessions); s; s = next) {
-		next = TAILQ_NEXT(s, link);
+	TAILQ_FOREACH_SAFE(s, &c->sessions, link, next) {
 		if (!s->held)
 			continue;
 		s->connected_ns = clock_now_ns();
@@ -535,8 +534,7 @@ static bool tick(struct control *c)
 	struct session *s, *next;
 	bool again = false;
 
-	for (s = TAILQ_FIRST(&c->sessions); s; s = next) {
-		next = TAILQ_NEXT(s, link);
+	TAILQ_FOREACH_SAFE(s, &c->sessions, link, next) {
 		if (s->welcomed || s->resume || s->held)
 			continue;
 		if (now - s->connected_ns > c->cfg.hello_ms * NS_PER_MS)

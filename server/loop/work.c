@@ -28,8 +28,10 @@ static void on_due(evutil_socket_t fd, short what, void *arg)
 		return;
 	TAILQ_REMOVE(&q->list, w, link);
 	TAILQ_INSERT_TAIL(&q->list, w, link);
-	if (!w->step(w->arg, now + WORK_SLICE_NS))
-		work_stop(q, w);
+	if (!w->step(w->arg, now + WORK_SLICE_NS)) {
+		w->on = false;
+		TAILQ_REMOVE(&q->list, w, link);
+	}
 	pauses_add(q->pauses, w->kind, now);
 	due(q);
 }
@@ -55,12 +57,4 @@ void work_start(struct work_queue *q, struct work *w)
 	w->on = true;
 	TAILQ_INSERT_TAIL(&q->list, w, link);
 	due(q);
-}
-
-void work_stop(struct work_queue *q, struct work *w)
-{
-	if (!w->on)
-		return;
-	w->on = false;
-	TAILQ_REMOVE(&q->list, w, link);
 }

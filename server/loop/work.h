@@ -44,7 +44,5 @@ void work_queue_fini(struct work_queue *q);
 
 /** Call w->step() soon, and again until it returns false. No effect if already started. */
 void work_start(struct work_queue *q, struct work *w);
-/** Stop that. Allowed if not started, and inside step(). */
-void work_stop(struct work_queue *q, struct work *w);
 
 #endif
