@@ -3,8 +3,6 @@
 
 #include "store.h"
 
-#include <time.h>
-
 #include "common/base/clock.h"
 #include "common/base/err.h"
 #include "common/base/util.h"
@@ -136,8 +134,5 @@ int store_count(struct client *c, uint64_t *n_out)
 
 int64_t store_date_ms(void)
 {
-	struct timespec ts;
-
-	clock_gettime(CLOCK_REALTIME, &ts);
-	return (int64_t)ts.tv_sec * 1000 + ts.tv_nsec / 1000000;
+	return (int64_t)(clock_read_ns(CLOCK_REALTIME) / NS_PER_MS);
 }

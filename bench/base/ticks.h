@@ -35,10 +35,7 @@ void ticks_init(void);
 /** CLOCK_MONOTONIC in ns, unaffected by clock adjustments and sleep. */
 static inline uint64_t ticks_clock_ns(void)
 {
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (uint64_t)ts.tv_sec * NS_PER_SEC + (uint64_t)ts.tv_nsec;
+	return clock_read_ns(CLOCK_MONOTONIC);
 }
 
 /** A stamp. Comparable between threads. */

@@ -105,22 +105,6 @@ bool phase_was_interrupted(void)
 	return interrupted != 0;
 }
 
-static uint64_t cpu_now_ns(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &ts);
-	return (uint64_t)ts.tv_sec * NS_PER_SEC + (uint64_t)ts.tv_nsec;
-}
-
-static uint64_t thread_cpu_ns(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &ts);
-	return (uint64_t)ts.tv_sec * NS_PER_SEC + (uint64_t)ts.tv_nsec;
-}
-
 /* ---- meetings --------------------------------------------------------------- */
 
 /* Everybody has arrived; t->lock is held. */
@@ -132,7 +116,7 @@ static void meeting_over(struct team *t)
 	/* The warm-up has no fixed number of operations. */
 	arrivals_begin(&t->shared.arrivals, now, t->meeting == 1 ? t->todo : 0);
 	if (t->meeting++ == 1) {
-		t->cpu_start = cpu_now_ns();
+		t->cpu_start = clock_read_ns(CLOCK_PROCESS_CPUTIME_ID);
 		t->start_ns = ticks_clock_ns();
 		t->start = now;
 		if (s)
@@ -227,10 +211,10 @@ static void note_done(struct member *m)
 	struct team *t = m->team;
 
 	m->end = ticks_now();
-	m->cpu_ns = thread_cpu_ns() - m->cpu_ns;
+	m->cpu_ns = clock_read_ns(CLOCK_THREAD_CPUTIME_ID) - m->cpu_ns;
 	if (atomic_fetch_add(&t->n_done, 1) + 1 != t->n)
 		return;
-	t->cpu_end = cpu_now_ns();
+	t->cpu_end = clock_read_ns(CLOCK_PROCESS_CPUTIME_ID);
 	t->server_end = server_cpu(m);
 }
 
@@ -251,7 +235,7 @@ static void *member_main(void *arg)
 		meet(t, true);
 		w->replay_first = w->replay_end;
 		w->replay_end = params_requests(t->phase->params);
-		m->cpu_ns = thread_cpu_ns();
+		m->cpu_ns = clock_read_ns(CLOCK_THREAD_CPUTIME_ID);
 		spread_out(w);
 		worker_run(w, &m->measured, m->todo, t->until);
 		note_done(m);

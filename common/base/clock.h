@@ -9,16 +9,22 @@
 #define NS_PER_SEC UINT64_C(1000000000)
 #define NS_PER_MS UINT64_C(1000000)
 
+/** Any clock of clock_gettime(2), in ns. */
+static inline uint64_t clock_read_ns(clockid_t clock)
+{
+	struct timespec ts;
+
+	clock_gettime(clock, &ts);
+	return (uint64_t)ts.tv_sec * NS_PER_SEC + (uint64_t)ts.tv_nsec;
+}
+
 /**
  * The clock of I4 and of all deadlines, in ns. CLOCK_BOOTTIME goes on while the machine
  * sleeps, so a block cannot look younger than it is. vDSO, no system call.
  */
 static inline uint64_t clock_now_ns(void)
 {
-	struct timespec ts;
-
-	clock_gettime(CLOCK_BOOTTIME, &ts);
-	return (uint64_t)ts.tv_sec * NS_PER_SEC + (uint64_t)ts.tv_nsec;
+	return clock_read_ns(CLOCK_BOOTTIME);
 }
 
 /**

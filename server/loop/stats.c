@@ -4,7 +4,6 @@
 #include "stats.h"
 
 #include <stdlib.h>
-#include <time.h>
 
 #include "common/base/atomic.h"
 #include "common/base/clock.h"
@@ -256,21 +255,12 @@ static bool step(void *arg, uint64_t until_ns)
 	return false;
 }
 
-/* User and system time of all threads. */
-static uint64_t cpu_now_ns(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &ts);
-	return (uint64_t)ts.tv_sec * NS_PER_SEC + (uint64_t)ts.tv_nsec;
-}
-
 bool stats_count(struct control *c)
 {
 	struct stats *st = c->stats;
 	uint64_t now = clock_now_ns();
 
-	st->cpu_ns = cpu_now_ns();
+	st->cpu_ns = clock_read_ns(CLOCK_PROCESS_CPUTIME_ID);
 	if (st->work.on)
 		return false;
 	if (st->counted_ns && now - st->counted_ns < COUNT_EVERY_NS)

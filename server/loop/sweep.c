@@ -5,7 +5,6 @@
 
 #include <inttypes.h>
 #include <stdlib.h>
-#include <time.h>
 
 #include "common/base/atomic.h"
 #include "common/base/clock.h"
@@ -402,14 +401,6 @@ static bool clear_step(struct control *c)
 	return false;
 }
 
-static uint64_t cpu_now_ns(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &ts);
-	return (uint64_t)ts.tv_sec * NS_PER_SEC + (uint64_t)ts.tv_nsec;
-}
-
 static bool slice(struct control *c, uint64_t until_ns)
 {
 	struct sweep *w = c->sweep;
@@ -433,10 +424,10 @@ static bool slice(struct control *c, uint64_t until_ns)
 static bool sweep_step(void *control, uint64_t until_ns)
 {
 	struct control *c = control;
-	uint64_t before = cpu_now_ns();
+	uint64_t before = clock_read_ns(CLOCK_THREAD_CPUTIME_ID);
 	bool more = slice(c, until_ns);
 
-	c->sweep->cpu_ns += cpu_now_ns() - before;
+	c->sweep->cpu_ns += clock_read_ns(CLOCK_THREAD_CPUTIME_ID) - before;
 	return more;
 }
 

@@ -14,7 +14,6 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <farkv.h>
@@ -152,19 +151,11 @@ static int restore(struct child *c)
 	return err ? err : leave_and_return(c);
 }
 
-static uint64_t wall_ms(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_REALTIME, &ts);
-	return (uint64_t)ts.tv_sec * 1000 + (uint64_t)ts.tv_nsec / NS_PER_MS;
-}
-
 static void obey(struct child *c, const struct saver_message *o, struct saver_answer *a)
 {
 	uint64_t begin = clock_now_ns();
 
-	*a = (struct saver_answer){.kind = o->kind, .at_ms = wall_ms()};
+	*a = (struct saver_answer){.kind = o->kind, .at_ms = clock_read_ns(CLOCK_REALTIME) / NS_PER_MS};
 	c->answer = a;
 	interrupted = 0;
 	if (o->kind == SAVER_OPEN)
