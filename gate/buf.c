@@ -16,8 +16,6 @@ char *buf_grow(struct buf *b, size_t more)
 	size_t cap;
 	char *p;
 
-	if (b->cap - b->len >= more && b->p)
-		return b->p + b->len;
 	cap = UTIL_MAX(b->cap * 2, (size_t)256);
 	cap = UTIL_MAX(cap, b->len + more);
 	p = realloc(b->p, cap);

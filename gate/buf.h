@@ -16,8 +16,7 @@ struct buf {
 	bool failed; /**< out of memory: bytes are missing, so the connection must end */
 };
 
-/** Room for `more` bytes after the content, for the caller to fill and then count in `len`; NULL,
- * with `failed` set, if out of memory. */
+/** Make room for buf_room(), which see. */
 char *buf_grow(struct buf *b, size_t more);
 
 /** Free the memory; `b` is empty then. */
@@ -26,7 +25,8 @@ void buf_free(struct buf *b);
 /** Forget the first `n` bytes; the others move to the front. */
 void buf_drop(struct buf *b, size_t n);
 
-/** Room as from buf_grow(), without a call where there is enough. */
+/** Room for `more` bytes after the content, for the caller to fill and then count in `len`; NULL,
+ * with `failed` set, if out of memory. */
 static inline char *buf_room(struct buf *b, size_t more)
 {
 	return b->p && b->cap - b->len >= more ? b->p + b->len : buf_grow(b, more);

@@ -168,7 +168,7 @@ void mc_flush_all(struct client *c, const struct args *a)
 	int err = 0;
 
 	if (delayed && !mc_time_read(a->v[1], &t)) {
-		mc_error(c, "CLIENT_ERROR bad command line format");
+		mc_bad_format(c);
 		return;
 	}
 	GATE_COUNT(c->counts, flushes, 1);

@@ -8,7 +8,6 @@
 
 #include <sodium.h>
 
-#include "common/base/util.h"
 #include "mc_cmds.h"
 
 #define OPAQUE_MAX 32

@@ -5,7 +5,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "common/base/util.h"
 #include "mc_cmds.h"
 
 /* ---- retrieval ----------------------------------------------------------------------- */

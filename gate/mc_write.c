@@ -4,7 +4,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "common/base/util.h"
 #include "mc_cmds.h"
 
 #define DIGITS_MAX 20

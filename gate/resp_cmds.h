@@ -10,6 +10,9 @@
 
 #include "client.h"
 
+/** Of the Redis whose commands these are: clients compare it with what they need. */
+#define AS_REDIS_VERSION "7.0.0"
+
 typedef void resp_handler(struct client *c, const struct args *a);
 
 /* resp_string.c */

@@ -4,12 +4,8 @@
 
 #include <string.h>
 
-#include "common/base/util.h"
 #include "resp_cmds.h"
 #include "resp_reply.h"
-
-/* Clients compare it with what they need. */
-#define AS_REDIS_VERSION "7.0.0"
 
 void resp_ping(struct client *c, const struct args *a)
 {
@@ -106,7 +102,7 @@ void resp_hello(struct client *c, const struct args *a)
 				return;
 		} else {
 			reply_error(c, "ERR Syntax error in HELLO option '%.*s'",
-				    (int)UTIL_MIN(a->v[i].len, (size_t)100), a->v[i].p);
+				    REPLY_WORD(a->v[i]));
 			return;
 		}
 	}
@@ -215,7 +211,7 @@ static void client_setinfo(struct client *c, const struct args *a)
 
 	if (!name && !slice_is(a->v[2], "lib-ver")) {
 		reply_error(c, "ERR Unrecognized option '%.*s'",
-			    (int)UTIL_MIN(a->v[2].len, (size_t)100), a->v[2].p);
+			    REPLY_WORD(a->v[2]));
 	} else if (name_ok(c, a->v[3])) {
 		client_set_text(c, name ? c->lib_name : c->lib_version, a->v[3]);
 		reply_ok(c);
@@ -252,6 +248,6 @@ void resp_client(struct client *c, const struct args *a)
 	} else {
 		reply_error(c, "ERR unknown subcommand or wrong number of arguments for '%.*s'. "
 			       "Try CLIENT ID, INFO, LIST, KILL, GETNAME, SETNAME or SETINFO.",
-			    (int)UTIL_MIN(sub.len, (size_t)100), sub.p);
+			    REPLY_WORD(sub));
 	}
 }

@@ -52,7 +52,7 @@ static bool expire_options(struct client *c, const struct args *a, struct expire
 			x->less = true;
 		} else {
 			reply_error(c, "ERR Unsupported option %.*s",
-				    (int)UTIL_MIN(a->v[i].len, (size_t)100), a->v[i].p);
+				    REPLY_WORD(a->v[i]));
 			return false;
 		}
 	}

@@ -189,6 +189,6 @@ void resp_command(struct client *c, const struct args *a)
 	} else {
 		reply_error(c, "ERR unknown subcommand or wrong number of arguments for '%.*s'. "
 			       "Try COMMAND COUNT, DOCS, INFO, LIST or GETKEYS.",
-			    (int)(a->v[1].len < 100 ? a->v[1].len : 100), a->v[1].p);
+			    REPLY_WORD(a->v[1]));
 	}
 }

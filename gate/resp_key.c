@@ -70,7 +70,7 @@ void resp_memory(struct client *c, const struct args *a)
 
 	if (!slice_is(a->v[1], "usage"))
 		reply_error(c, "ERR unknown subcommand '%.*s'. kvgate has MEMORY USAGE.",
-			    (int)(a->v[1].len < 100 ? a->v[1].len : 100), a->v[1].p);
+			    REPLY_WORD(a->v[1]));
 	else if (a->n == 2)
 		reply_error(c, "ERR wrong number of arguments for 'memory' command");
 	else if (sampled && !reply_or_i64(c, a->v[4], &samples))

@@ -55,7 +55,9 @@ static const char *quoted(const char *p, const char *end, char quote, char **to)
 	return p + 1;
 }
 
-bool resp_split_line(char *line, size_t len, struct args *args)
+/* Split a line into words, as a shell would: 'a b', "a\n\x00". False if a quote is not closed
+ * or is followed by more than a blank. Decodes in place. */
+static bool split_line(char *line, size_t len, struct args *args)
 {
 	const char *p = line, *end = line + len;
 
@@ -93,7 +95,7 @@ static enum resp_state parse_line(struct resp_parser *p, char *data, size_t len,
 		return RESP_MORE;
 	if (line && data[line - 1] == '\r')
 		line--;
-	if (resp_split_line(data, line, &p->args))
+	if (split_line(data, line, &p->args))
 		return RESP_REQUEST;
 	*error_out = "Protocol error: unbalanced quotes in request";
 	return RESP_BAD;

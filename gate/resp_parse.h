@@ -49,8 +49,4 @@ static inline void resp_parser_next(struct resp_parser *p)
 	args_clear(&p->args);
 }
 
-/** Split a line into words, as a shell would: 'a b', "a\n\x00". False if a quote is not closed
- * or is followed by more than a blank. Decodes in place. */
-bool resp_split_line(char *line, size_t len, struct args *args);
-
 #endif

@@ -9,7 +9,6 @@
 
 #include <farkv.h>
 
-#include "common/base/util.h"
 
 void reply_simple(struct client *c, const char *text)
 {
@@ -132,11 +131,6 @@ void reply_syntax_error(struct client *c)
 	reply_error(c, "ERR syntax error");
 }
 
-void reply_not_integer(struct client *c)
-{
-	reply_error(c, "ERR value is not an integer or out of range");
-}
-
 bool reply_too_long(struct client *c, size_t before)
 {
 	if (c->out->len - before <= c->gate->cfg.max_output)
@@ -150,6 +144,6 @@ bool reply_or_i64(struct client *c, struct slice s, int64_t *out)
 {
 	if (slice_i64(s, out))
 		return true;
-	reply_not_integer(c);
+	reply_error(c, "ERR value is not an integer or out of range");
 	return false;
 }

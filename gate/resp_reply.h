@@ -23,9 +23,11 @@ void reply_map(struct client *c, size_t n);
 /** Text of many lines: INFO, CLIENT LIST. */
 void reply_lines(struct client *c, const void *data, size_t len);
 
-/** The errors that many commands have. */
+/** The error that many commands have. */
 void reply_syntax_error(struct client *c);
-void reply_not_integer(struct client *c);
+
+/** A word for "%.*s" of an error line: its first 100 bytes. */
+#define REPLY_WORD(s) ((s).len < 100 ? (int)(s).len : 100), (s).p
 
 /** True if the replies since length `before` exceed --max-output; an error stands for them then. */
 bool reply_too_long(struct client *c, size_t before);

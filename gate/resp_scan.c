@@ -23,44 +23,49 @@ static bool is_all(struct slice pattern)
 	return pattern.len == 1 && pattern.p[0] == '*';
 }
 
-/* Answer with those that match. Returns how many. */
-static size_t reply_matching(struct client *c, const struct farkv_scan_item *items, size_t n,
-			     struct slice pattern)
+/* Add those that match to the scratch, because their number comes before them. Returns how many. */
+static size_t add_matching(struct client *c, const struct farkv_scan_item *items, size_t n,
+			   struct slice pattern)
 {
+	struct buf *out = c->out;
 	size_t found = 0;
 
+	c->out = c->scratch;
 	for (size_t i = 0; i < n; i++)
 		if (is_all(pattern) || glob_match(pattern, item_key(&items[i]))) {
 			reply_bulk(c, items[i].key, items[i].key_len);
 			found++;
 		}
+	c->out = out;
 	return found;
 }
 
-/* The bytes of the replies go to the scratch, because their number comes before them. */
+/* Answer with the `n` keys in the scratch. */
+static void reply_found(struct client *c, size_t n)
+{
+	reply_array(c, n);
+	buf_add(c->out, c->scratch->p, c->scratch->len);
+	c->out->failed |= c->scratch->failed;
+}
+
 void resp_keys(struct client *c, const struct args *a)
 {
-	struct buf *out = c->out;
 	const struct farkv_scan_item *items;
-	size_t before = out->len, found = 0, n = 0;
+	size_t before = c->out->len, found = 0, n = 0;
 	uint64_t cursor = 0;
 	int err;
 
-	c->out = c->scratch;
-	c->out->len = 0;
+	c->scratch->len = 0;
 	do {
 		err = farkv_scan(c->kv, &cursor, SIZE_MAX, &items, &n);
 		if (!err)
-			found += reply_matching(c, items, n, a->v[1]);
-	} while (!err && cursor && c->out->len <= c->gate->cfg.max_output);
-	c->out = out;
+			found += add_matching(c, items, n, a->v[1]);
+	} while (!err && cursor && c->scratch->len <= c->gate->cfg.max_output);
 	if (err) {
 		reply_store_error(c, err);
 		return;
 	}
-	reply_array(c, found);
-	buf_add(out, c->scratch->p, c->scratch->len);
-	out->failed |= c->scratch->failed;
+	reply_found(c, found);
 	reply_too_long(c, before);
 }
 
@@ -117,7 +122,6 @@ void resp_scan(struct client *c, const struct args *a)
 {
 	struct scan_options o = {.pattern = {"*", 1}, .count = 10};
 	const struct farkv_scan_item *items;
-	struct buf *out = c->out;
 	size_t n, found = 0;
 	uint64_t cursor;
 	char digits[24];
@@ -135,16 +139,12 @@ void resp_scan(struct client *c, const struct args *a)
 		return;
 	}
 	c->scratch->len = 0;
-	c->out = c->scratch;
 	if (!o.no_type)
-		found = reply_matching(c, items, n, o.pattern);
-	c->out = out;
+		found = add_matching(c, items, n, o.pattern);
 	reply_array(c, 2);
 	snprintf(digits, sizeof(digits), "%" PRIu64, cursor >> 1);
 	reply_text(c, digits);
-	reply_array(c, found);
-	buf_add(out, c->scratch->p, c->scratch->len);
-	out->failed |= c->scratch->failed;
+	reply_found(c, found);
 }
 
 void resp_dbsize(struct client *c, const struct args *a)

@@ -15,8 +15,6 @@
 #include "resp_reply.h"
 #include "store.h"
 
-/* Clients compare it with what they need. */
-#define AS_REDIS_VERSION "7.0.0"
 /* Of idle connections, in seconds. */
 #define TIMEOUT_MAX 31536000
 
@@ -314,16 +312,17 @@ static const char *config_set_one(struct client *c, struct slice name, struct sl
 
 static void config_set(struct client *c, const struct args *a)
 {
-	for (unsigned check = 1; check < 2; check--)
+	/* All or nothing. */
+	for (unsigned pass = 0; pass < 2; pass++)
 		for (size_t i = 2; i < a->n; i += 2) {
 			const char *wrong =
-				config_set_one(c, a->v[i], a->v[i + 1], check != 0);
+				config_set_one(c, a->v[i], a->v[i + 1], pass == 0);
 
 			if (wrong) {
 				reply_error(c,
 					    "ERR CONFIG SET failed (possibly related to argument "
 					    "'%.*s') - %s",
-					    (int)UTIL_MIN(a->v[i].len, (size_t)100), a->v[i].p,
+					    REPLY_WORD(a->v[i]),
 					    wrong);
 				return;
 			}
@@ -342,5 +341,5 @@ void resp_config(struct client *c, const struct args *a)
 	else
 		reply_error(c, "ERR unknown subcommand or wrong number of arguments for '%.*s'. "
 			       "Try CONFIG GET or SET.",
-			    (int)UTIL_MIN(a->v[1].len, (size_t)100), a->v[1].p);
+			    REPLY_WORD(a->v[1]));
 }

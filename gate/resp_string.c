@@ -151,6 +151,11 @@ static bool set_options(struct client *c, const struct args *a, struct set *s)
 	return !(s->absent && s->present);
 }
 
+static uint64_t ttl_of(const struct set *s)
+{
+	return s->timed ? (uint64_t)UTIL_MAX(s->ttl_ms, 1) : 0;
+}
+
 /* Copy the old value, whose bytes are valid until the write. */
 static void keep_old(const struct edit *e, struct buf *to)
 {
@@ -170,7 +175,7 @@ static bool set_decide(struct edit *e, void *arg)
 	e->len = s->value.len;
 	e->user = 0;
 	if (!s->keep_ttl)
-		e->ttl_ms = s->timed ? (uint64_t)UTIL_MAX(s->ttl_ms, 1) : 0;
+		e->ttl_ms = ttl_of(s);
 	return true;
 }
 
@@ -204,7 +209,7 @@ static int set_plainly(struct client *c, const struct set *s)
 		.key = s->key,
 		.data = s->value.p,
 		.len = s->value.len,
-		.ttl_ms = s->timed ? (uint64_t)UTIL_MAX(s->ttl_ms, 1) : 0,
+		.ttl_ms = ttl_of(s),
 	};
 
 	if (!s->absent && !s->present && !s->timed) {
@@ -318,7 +323,7 @@ static bool getex_decide(struct edit *e, void *arg)
 		return false;
 	e->data = e->old.data;
 	e->len = e->old.len;
-	e->ttl_ms = s->timed ? (uint64_t)UTIL_MAX(s->ttl_ms, 1) : 0;
+	e->ttl_ms = ttl_of(s);
 	return true;
 }
 
