@@ -82,6 +82,9 @@ extern volatile sig_atomic_t cli_signal;
  */
 void cli_catch_signals(void);
 
+/** True after a signal of the user; a closed pipe, which is not reported, is none. */
+bool cli_interrupted(void);
+
 /** All commands, ended by a NULL name. */
 extern const struct cli_command cli_commands[];
 

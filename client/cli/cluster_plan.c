@@ -19,7 +19,6 @@
 #include "output.h"
 #include "progress.h"
 
-#define ZOOKEEPER_MS 10000
 
 /* What is asked for, and what came of it. */
 struct plan {
@@ -262,14 +261,14 @@ static void print_json(const struct clustermap *m, uint32_t server, enum state s
 
 	json_object_set_new(o, "server", json_string(s->name));
 	json_object_set_new(o, "address", json_string(s->address));
-	json_object_set_new(o, "epoch", json_integer((json_int_t)m->epoch));
-	json_object_set_new(o, "replicas", json_integer(m->replicas));
-	json_object_set_new(o, "partitions", json_integer(s->partitions));
+	output_count(o, "epoch", m->epoch);
+	output_count(o, "replicas", m->replicas);
+	output_count(o, "partitions", s->partitions);
 	if (state != STATE_UNKNOWN)
 		json_object_set_new(o, "registered", json_boolean(state == STATE_HERE));
 	json_object_set_new(o, "drained", json_boolean(s->drained));
 	json_object_set_new(o, "follower", json_string(follower(m, server)));
-	json_object_set_new(o, "emptied", json_integer((json_int_t)s->emptied));
+	output_count(o, "emptied", s->emptied);
 	for (uint32_t to = 0; to < m->n_servers; to++) {
 		struct pair n = count(m, server, to);
 

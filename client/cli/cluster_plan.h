@@ -8,6 +8,9 @@
 
 #include "cli.h"
 
+/** How long ZooKeeper may take to answer. */
+#define ZOOKEEPER_MS 10000
+
 /** Add a server, NAME=ADDRESS, and give it its share. */
 int cluster_add(struct cli *cli, const char *pair, const char *url);
 /** Take all partitions from a server. */

@@ -110,12 +110,6 @@ static int bulk_open(struct cli *cli, const char *path, bool keys_only,
 	return code;
 }
 
-/* By the user, not by a closed pipe, which is not reported. */
-static bool interrupted(void)
-{
-	return cli_signal != 0 && cli_signal != SIGPIPE;
-}
-
 /* ---- load ------------------------------------------------------------------------ */
 
 struct load {
@@ -217,7 +211,7 @@ static void load_summary(const struct load *l, uint64_t ns, int code)
 	char size[24];
 	json_t *o;
 
-	if (interrupted() && (l->cli->json || l->cli->quiet))
+	if (cli_interrupted() && (l->cli->json || l->cli->quiet))
 		cli_error(l->cli, code, "interrupted");
 	if (l->cli->json) {
 		o = json_object();
@@ -232,7 +226,7 @@ static void load_summary(const struct load *l, uint64_t ns, int code)
 	if (l->cli->quiet)
 		return;
 	fprintf(stderr, "%s %" PRIu64 " records, %s, in %.2f s (%.0f records/s)",
-		interrupted() ? "interrupted; stored"
+		cli_interrupted() ? "interrupted; stored"
 		: code	      ? "stopped by an error; stored"
 			      : "loaded",
 		l->stored,
@@ -478,7 +472,7 @@ int cmd_dump(struct cli *cli, int argc, char **argv)
 		code = dump_all(&d);
 	}
 	progress_end(&d.progress);
-	if (interrupted())
+	if (cli_interrupted())
 		cli_error(cli, code, "interrupted");
 	if (!code && d.missing)
 		code = dump_missing(&d);

@@ -73,7 +73,6 @@ static int save(const struct clustermap *map, const char *path)
 }
 
 #define LEASE_MS 1000u
-#define ZOOKEEPER_MS 10000
 
 /* Make the cluster in ZooKeeper. */
 static int init_coordinator(struct cli *cli, struct clustermap *map, const char *url)
@@ -135,23 +134,22 @@ static void print_json(const struct farkv_server *s, const struct farkv_stats *s
 
 	json_object_set_new(o, "server", json_string(s->name));
 	json_object_set_new(o, "address", json_string(s->address));
-	json_object_set_new(o, "epoch", json_integer((json_int_t)s->epoch));
-	json_object_set_new(o, "partitions", json_integer((json_int_t)s->partitions));
+	output_count(o, "epoch", s->epoch);
+	output_count(o, "partitions", s->partitions);
 	json_object_set_new(o, "serves", json_boolean(!err));
 	if (err) {
 		json_object_set_new(o, "error", json_string(farkv_errdetail()));
 	} else {
-		json_object_set_new(o, "uptime_ms", json_integer((json_int_t)st->uptime_ms));
-		json_object_set_new(o, "items", json_integer((json_int_t)st->items));
-		json_object_set_new(o, "used_bytes", json_integer((json_int_t)st->used_bytes));
-		json_object_set_new(o, "heap_bytes", json_integer((json_int_t)st->heap_bytes));
-		json_object_set_new(o, "sessions", json_integer((json_int_t)st->sessions));
-		json_object_set_new(o, "followers", json_integer((json_int_t)st->followers));
-		json_object_set_new(o, "follower_lag_ms",
-				    json_integer((json_int_t)st->follower_lag_ms));
+		output_count(o, "uptime_ms", st->uptime_ms);
+		output_count(o, "items", st->items);
+		output_count(o, "used_bytes", st->used_bytes);
+		output_count(o, "heap_bytes", st->heap_bytes);
+		output_count(o, "sessions", st->sessions);
+		output_count(o, "followers", st->followers);
+		output_count(o, "follower_lag_ms", st->follower_lag_ms);
 	}
 	json_object_set_new(o, "follower", json_string(s->follower));
-	json_object_set_new(o, "moving", json_integer((json_int_t)s->moving));
+	output_count(o, "moving", s->moving);
 	output_print(o);
 }
 

@@ -25,12 +25,6 @@
 #include "output.h"
 #include "progress.h"
 
-/* By the user, not by a closed pipe, which is not reported. */
-static bool interrupted(void)
-{
-	return cli_signal != 0 && cli_signal != SIGPIPE;
-}
-
 /*
  * Report an error of the snapshot's module, with `then` after it; what interrupted it is told by
  * others. A damaged file is wrong input.
@@ -132,7 +126,7 @@ int cmd_save(struct cli *cli, int argc, char **argv)
 	store.kv = cli->kv;
 	err = save_store(&store);
 	code = err ? save_failed(&s, &store, err) : CLI_OK;
-	if (interrupted())
+	if (cli_interrupted())
 		cli_error(cli, CLI_FAILED, "interrupted%s", old_file_stays(&s));
 	err = 0;
 	if (code)
@@ -349,7 +343,7 @@ static void restore_summary(const struct restoring *r, uint64_t ns, int code)
 	double seconds = (double)ns / 1e9;
 	char size[24], of[40] = "";
 
-	if (interrupted() && (r->cli->json || r->cli->quiet))
+	if (cli_interrupted() && (r->cli->json || r->cli->quiet))
 		cli_error(r->cli, code, "interrupted");
 	if (r->cli->json)
 		restore_json(r, seconds, code);
@@ -358,7 +352,7 @@ static void restore_summary(const struct restoring *r, uint64_t ns, int code)
 	if (r->store.total && code)
 		snprintf(of, sizeof(of), " of %" PRIu64, r->store.total);
 	fprintf(stderr, "%s %" PRIu64 "%s records, %s, in %.2f s (%.0f records/s)",
-		interrupted() ? "interrupted; restored"
+		cli_interrupted() ? "interrupted; restored"
 		: code	      ? "stopped by an error; restored"
 			      : "restored",
 		r->store.stored, of, util_format_size(r->store.bytes, size, sizeof(size)), seconds,
@@ -385,7 +379,7 @@ int cmd_restore(struct cli *cli, int argc, char **argv)
 		progress_begin(&r.progress, cli->quiet, 2 * r.in.size);
 		code = restore_all(&r);
 		ns = progress_end(&r.progress);
-		if (!code || r.store.begun || interrupted())
+		if (!code || r.store.begun || cli_interrupted())
 			restore_summary(&r, ns, code);
 	}
 	close_input(&r.in);

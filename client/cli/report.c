@@ -154,6 +154,11 @@ static void on_signal(int sig)
 	cli_signal = sig;
 }
 
+bool cli_interrupted(void)
+{
+	return cli_signal != 0 && cli_signal != SIGPIPE;
+}
+
 void cli_catch_signals(void)
 {
 	static const int ending[] = {SIGINT, SIGTERM, SIGHUP};
