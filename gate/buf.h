@@ -16,7 +16,7 @@ struct buf {
 	bool failed; /**< out of memory: bytes are missing, so the connection must end */
 };
 
-/** Make room for buf_room(), which see. */
+/** The slow path of buf_room(). */
 char *buf_grow(struct buf *b, size_t more);
 
 /** Free the memory; `b` is empty then. */

@@ -26,14 +26,14 @@ struct client {
 	struct farkv *kv;            /**< of the client's thread */
 	struct event *flush;         /**< likewise: a flush_all with a delay; mc_flush_late() */
 	struct buf *out;             /**< the thread's replies, in order */
-	struct buf *scratch;         /**< the thread's, for one command; `failed` is false at its begin */
+	struct buf *scratch;         /**< the thread's, for one command; `failed` is false when it begins */
 	struct client *next, **from; /**< in the list */
 	uint64_t id;
 	int fd;
 	enum client_speaks speaks;
 	bool closing;                /**< close when the replies are out */
 	bool waiting;                /**< WAIT: its reply, and later requests, come when it ends */
-	uint64_t wait_ms;            /**< at most so long; 0: for ever */
+	uint64_t wait_ms;            /**< at most; 0: no limit */
 	bool authenticated;          /**< true without keys, too */
 	bool read_only;
 	char user[KEY_NAME_MAX + 1];
@@ -59,7 +59,7 @@ void client_set_text(struct client *c, char *field, struct slice text);
 /** Lines of CLIENT LIST; `only` is NULL or the one that is wanted. */
 void clients_list(struct gate *g, const struct client *only, struct buf *out);
 
-/** Which clients to close: those for which all that is set holds. */
+/** Clients to close: those that match every field that is set. */
 struct clients_filter {
 	uint64_t id;              /**< 0: any */
 	struct slice addr, local, user; /**< p NULL: any */

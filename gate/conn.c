@@ -23,7 +23,7 @@
 #include "resp_reply.h"
 #include "waits.h"
 
-/* Replies are sent when there are so many, even in the middle of a batch. */
+/* Replies of this many bytes are sent, even in the middle of a batch. */
 #define SEND_BYTES ((size_t)64 << 10)
 
 struct conn {
@@ -31,14 +31,14 @@ struct conn {
 	struct conn_home *home;
 	struct conn *next, **from;
 	struct event readable, writable;
-	struct event closed, timeout; /* in WAIT: the client has gone; its time is over */
+	struct event closed, timeout; /* in WAIT: the client has gone; its time is up */
 	struct wait wait;
 	struct buf in;  /* of an incomplete request */
 	struct buf out; /* what the socket did not take */
 	size_t sent;    /* of `out` */
 };
 
-/* True if the followers have all. */
+/* True if the followers have everything. */
 static bool end_wait(struct conn *conn)
 {
 	struct client *c = &conn->c;

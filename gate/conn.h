@@ -23,7 +23,7 @@ struct conn_home {
 
 struct conn;
 
-/** Serve a socket; false if there is no memory for that, `fd` is then closed all the same. */
+/** Serve a socket, which is closed in any case. False: out of memory. */
 bool conn_open(struct conn_home *h, int fd, enum client_speaks speaks);
 
 /** Answer those whose WAIT is done. */

@@ -99,7 +99,7 @@ void resp_getrange(struct client *c, const struct args *a)
 /* ---- SET and its older forms --------------------------------------------------------- */
 
 struct set {
-	struct buf *old; /* the value that was there, if it is to be answered */
+	struct buf *old; /* GET: takes the old value */
 	struct slice key, value;
 	bool absent, present; /* NX, XX */
 	bool get, keep_ttl;

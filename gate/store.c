@@ -32,7 +32,7 @@ int store_write(struct client *c, enum farkv_request_kind kind, const struct sto
 	return farkv_write(c->kv, &r, version_out);
 }
 
-/* One attempt. FARKV_EVERSION: another write came in between. */
+/* One attempt. FARKV_EVERSION: it lost to another write. */
 static int edit_once(struct client *c, struct slice key, edit_fn *decide, void *arg, struct edit *e)
 {
 	struct store_item item = {.key = key};

@@ -16,7 +16,7 @@ struct store_item {
 	struct slice key;
 	const void *data;
 	size_t len;
-	uint64_t ttl_ms;   /**< 0: for ever; cut to FARKV_TTL_MAX_MS */
+	uint64_t ttl_ms;   /**< 0: never expires; cut to FARKV_TTL_MAX_MS */
 	uint32_t user;
 	uint64_t expected; /**< FARKV_REQUEST_CAS */
 };

@@ -27,7 +27,7 @@ struct wait {
 	/* Under the lock: */
 	bool asked, running, done;
 	bool reached;    /* the followers have all; valid when it is done */
-	uint64_t epoch;  /* of the map by which the connection has written */
+	uint64_t epoch;  /* of the map under which the connection has written */
 	uint64_t losses; /* that the connection has been told of */
 };
 

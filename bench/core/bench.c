@@ -128,7 +128,7 @@ static int stores_open(struct bench *b, const char *uri)
 	return err;
 }
 
-/* Warn if latencies of calls stand beside latencies of requests in flight. */
+/* Warn if latencies of calls are compared with latencies of requests in flight. */
 static void warn_of_calls(const struct bench *b)
 {
 	const struct params *p = &b->params;

@@ -31,7 +31,7 @@
 #define WORKER_AHEAD 32
 #define WORKER_OPS (DB_BATCH_MAX > WORKER_AHEAD ? DB_BATCH_MAX : WORKER_AHEAD)
 
-/** A thread gives up after so many consecutive "service unavailable". */
+/** A thread gives up after this many consecutive "service unavailable". */
 #define WORKER_PATIENCE 100
 
 /** Shared by the threads of a phase. */

@@ -102,7 +102,7 @@ struct db_completion {
 /** What one server of a store of several did in a phase. */
 struct db_served {
 	char name[DB_SERVER_NAME];
-	bool known;      /* false: it was away at the begin or at the end, and `ops` is 0 */
+	bool known;      /* false: it was away at the beginning or at the end, and `ops` is 0 */
 	uint64_t ops;    /* reads and writes, by its own counts: of other clients, too */
 	uint64_t errors; /* failed operations whose error names it */
 };

@@ -19,7 +19,7 @@
 #include "common/region/layout.h"
 
 #define BATCH 128u
-/* A batch ends with the value that brings it to so many bytes. */
+/* A batch ends with the value that brings it to this many bytes. */
 #define BATCH_BYTES ((uint64_t)8 << 20)
 
 struct apply {

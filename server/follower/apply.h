@@ -18,13 +18,13 @@ void apply_free(struct apply *a);
 
 /**
  * Copy what has changed in this part of the source, and delete what the source does not have. 0, or
- * an error, of which apply_detail() tells more.
+ * an error with a line in apply_detail().
  */
 int apply_part(struct apply *a, const struct follow_part *p);
 
 /**
  * Delete all keys but those of the order's partitions; needs no source. Errors as apply_part(). Calls
- * step() again and again meanwhile.
+ * step() before each part of the scan.
  */
 int apply_purge(struct apply *a, void (*step)(void *arg), void *arg);
 

@@ -5,7 +5,7 @@
  * event loop takes part but for a few messages per pass.
  *
  * A pass looks at every word of the source's index by READs, and gets the keys whose words have changed
- * since the pass before (client/follow.h). After the first pass, which also deletes from the own
+ * since the previous pass (client/follow.h). After the first pass, which also deletes from the own
  * server what the source does not have, the copy is whole; after each later one every key has a state
  * that the source had when the pass began, or a newer one.
  *
@@ -36,17 +36,17 @@ struct follower_order {
 	char own[1024];    /* URI of the own server, without keys */
 	char source[256];  /* address of the source, as the map has it */
 	char keys[1024], key[256]; /* the server's key file and the key's name; may be empty */
-	uint64_t map_id;   /* of the map by which the source is asked */
+	uint64_t map_id;   /* of the map that the source is told */
 	uint64_t seed;     /* of the map: a key's partition */
 	uint8_t source_server, own_server; /* indexes in the map */
 	uint8_t partition[CLUSTERMAP_PARTITIONS / 8]; /* bitmap: those to copy; of PURGE: to keep */
 };
 
-/** What a child tells: after each pass, every second in one, and before it ends with an error. */
+/** A child reports after each pass, every second in one, and before it ends with an error. */
 struct follower_report {
 	int32_t err;     /* 0, or FARKV_... : the child ends */
 	uint32_t passes; /* that are complete; 1: the copy is whole. Of PURGE: 1, it is done */
-	uint64_t began_ns; /* clock_now_ns() at the begin of the last complete one */
+	uint64_t began_ns; /* clock_now_ns() when the last complete one began */
 	uint64_t fenced;   /* the fence that was complete at its source when that pass began: an epoch; or 0 */
 	uint64_t keys, bytes; /* copied so far */
 	char detail[256];

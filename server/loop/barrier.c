@@ -13,10 +13,7 @@
 #include "core.h"
 #include "session.h"
 
-/*
- * Wants of a barrier come in bursts: it starts this long after the first one, and later the
- * more sessions have to answer.
- */
+/* Calls of barrier_want() come in bursts: the delay grows with the number of sessions that answer. */
 #define PAUSE_MS 10u
 #define PAUSE_SESSIONS_PER_MS 8u
 /* A barrier that takes longer is stuck; see barrier_stuck(). */

@@ -36,7 +36,7 @@ struct barrier {
 /** Its tick looks for processes that have ended, and for silent sessions. */
 extern const struct loop_module barrier_module;
 
-/** Some memory waits for a barrier: start one soon, for all that gathers until then. */
+/** Start a barrier soon; memory that is retired before it starts waits for the same one. */
 void barrier_want(struct control *c);
 
 /**

@@ -30,7 +30,7 @@ struct control_config {
 	bool keys_on_socket;        /* socket clients need a key, too */
 	const struct clustermap *map; /* of the cluster; NULL: in none */
 	uint32_t server;              /* which of its servers this is */
-	uint64_t grown_epoch; /* of the map by which it last got partitions */
+	uint64_t grown_epoch; /* of the latest map that gave it partitions */
 	const struct http_listen *metrics; /* where monitoring asks; NULL: nowhere */
 	const char *cluster; /* the URL of its coordinator, which has the map; NULL: it does not change */
 	const char *node_name; /* with `cluster` */

@@ -23,7 +23,7 @@
 #define RETRY_NS (300 * NS_PER_MS)
 #define RETRY_DOUBLINGS 6u /* after failures in a row */
 #define TELL_NS (10 * NS_PER_SEC) /* between two log lines about it */
-/* A copy that was not brought up to date for so long, while its source lives, is not one to take over. */
+/* A copy that has not been updated for this long, while its source lives, is not taken over. */
 #define LATE_NS (60 * NS_PER_SEC)
 
 struct set {
@@ -126,7 +126,7 @@ static void on_report(evutil_socket_t fd, short what, void *arg)
 			j->whole = true;
 			j->passed_ns = j->heard_ns;
 		}
-		/* Not what the source is to blame for: this store is full, say, and lacks what was written. */
+		/* The fault is here: this store is full, say, and lacks what was written. */
 		if (r.err == FARKV_ENOSPC || r.err == FARKV_ENOMEM || r.err == FARKV_EINDEXFULL)
 			j->whole = false;
 		j->failures = r.err ? j->failures : 0;
@@ -146,7 +146,7 @@ static void on_report(evutil_socket_t fd, short what, void *arg)
 	}
 }
 
-/* Start the child, unless it runs; one that says nothing stands still, and is replaced. */
+/* Start the child, unless it runs. One that has sent no report for LATE_NS is replaced. */
 static void job_start(struct job *j)
 {
 	struct control *c = j->copies->c;
@@ -182,7 +182,7 @@ static void job_start(struct job *j)
 		job_halt(j);
 }
 
-/* Of a source there is one child, for partitions that it follows and those that move: no two write a key. */
+/* A source has one child, for followed and moving partitions alike: no two children write one key. */
 static struct job *job_find(const struct copies *w, bool purges, uint8_t source)
 {
 	struct job *j;
@@ -216,7 +216,7 @@ bool copies_is_child(const struct control *c, const char *name)
 
 	if (strncmp(name, FOLLOWER_NAME, strlen(FOLLOWER_NAME)) != 0)
 		return false;
-	if (!c->copies) /* a map that does not change: whoever copies was started by hand */
+	if (!c->copies) /* the map does not change: children are started by hand */
 		return true;
 	TAILQ_FOREACH(j, &c->copies->jobs, link)
 		if (j->runs && strcmp(j->child.name, name) == 0)
@@ -272,9 +272,9 @@ static bool intersects(const struct set *a, const struct set *b)
 }
 
 /*
- * All partitions of the server are here since it lost them. They have not been elsewhere in maps between
- * that were not seen: whoever has a partition keeps it for a session's time at least, and so long
- * without a view this server has lost its own.
+ * True if all partitions of the source came here as soon as it lost them. No map that this server missed
+ * gave them to a third one: an owner keeps a partition for at least a session's time, and a server without
+ * a view for that long has lost its own partitions.
  */
 static bool came_straight(const struct job *j, const struct clustermap *map, const struct clustermap *old,
 			  uint32_t me)
@@ -348,7 +348,7 @@ void copies_installed(struct control *c, const struct clustermap *before)
 	memset(&w->have, 0, sizeof(w->have));
 }
 
-/* ---- what is wanted ------------------------------------------------------------------------ */
+/* ---- which partitions to copy -------------------------------------------------------------- */
 
 /* The first registered server after `of`, in the order of the list, that is not drained. */
 static bool is_candidate(const struct clustermap *map, uint32_t me, uint32_t of, uint64_t living)
@@ -380,7 +380,7 @@ static bool moves_here(const struct control *c, uint32_t source, uint32_t partit
 	return map->owner[partition] == source && map->to[partition] == c->cfg.server;
 }
 
-/* The partitions of the source that are to be copied, and why. True: there are any. */
+/* The partitions of the source to copy, and why. True: there are any. */
 static bool wanted(const struct control *c, uint32_t source, uint64_t living, struct set *out,
 		   enum follower_kind *kind_out)
 {
@@ -433,9 +433,9 @@ static void adjust(struct copies *w, uint32_t source, uint64_t living)
 		job_start(j);
 }
 
-/* ---- what they ask for --------------------------------------------------------------------- */
+/* ---- maps that the jobs propose ------------------------------------------------------------ */
 
-/* The map that the job's moves ask for, or NULL. */
+/* The map that the job's moves propose, or NULL. */
 static int next_of_move(struct job *j, struct clustermap **out)
 {
 	struct control *c = j->copies->c;

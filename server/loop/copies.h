@@ -30,12 +30,12 @@ void copies_set_address(struct control *c, const char *uri, const char *key);
  */
 bool copies_prepare_map(struct control *c, const struct clustermap *map);
 
-/** cfg.map was installed: partitions that this server does not have any more are to be deleted. */
+/** cfg.map was installed: delete partitions that this server no longer has. */
 void copies_installed(struct control *c, const struct clustermap *before);
 
 /**
- * Start and end children as cfg.map demands, with `living`: the servers that are registered, a bit for
- * each. The map that they now ask for, to be set by the caller, who frees it; or NULL.
+ * Start and end children as cfg.map demands; `living` has a bit for each registered server. Returns the
+ * map that they propose, which the caller publishes and frees; or NULL.
  */
 struct clustermap *copies_step(struct control *c, uint64_t living);
 

@@ -140,7 +140,7 @@ static void visited(struct expire *e)
 	e->entry = 0;
 }
 
-/* False if the budget is spent, or nothing is to be done before the next tick. */
+/* False if the budget is spent, or there is nothing to do before the next tick. */
 static bool step(struct expire *e, uint64_t until_ns)
 {
 	if (grow_lane_is_lost(e->c))

@@ -29,7 +29,7 @@ uint64_t fence_complete(const struct control *c);
 /** True if no session owes an answer: no operation by an older map runs anywhere. */
 bool fence_acknowledged(struct control *c);
 
-/** Give the session a lease until then. False: it gets none, for it owes an answer. */
+/** Give the session a lease until then. False: it gets none, because it owes an answer. */
 bool fence_grant_lease(struct session *s, uint64_t until_ns);
 
 /** Take MAP_ACK; false: the session is gone. */

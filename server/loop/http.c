@@ -25,7 +25,7 @@
 #define HOST_MAX 256u
 /* What a client may send after its request before its connection is closed. */
 #define REST_MAX 65536u
-/* The answer is not delayed by more than so many new connections. */
+/* Connections accepted before the existing ones are served. */
 #define ACCEPT_BURST 8
 
 enum stage { READING, WAITING, WRITING, CLOSING };

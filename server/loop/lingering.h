@@ -12,7 +12,7 @@
  * A region that outlives its server has its tethers in files, named by the session's number, so that
  * the next server can ask. There the server locks (flock(2)) the open file that it sends, and closes
  * its own descriptor of it. The client's mapping keeps that open file, and with it the lock, until
- * the last mapping and descriptor are gone: then another lock can be had.
+ * the last mapping and descriptor are gone: then another lock succeeds.
  *
  * In the descriptor store of systemd they are memfds that are put there.
  *

@@ -109,8 +109,8 @@ static void replace_map(struct membership *m, const struct coord_view *v, const 
 }
 
 /*
- * This server's region is empty. False: the map does not say so yet, and might have others believe in keys
- * that an earlier process of its name had; it is to be another one.
+ * This server's region is empty. False: the map does not say so yet, and others might rely on keys of an
+ * earlier process of that name; a new map was proposed.
  */
 static bool has_begun(struct membership *m, const struct coord_view *v, const struct clustermap *map,
 		      uint32_t server)
@@ -167,7 +167,7 @@ static bool look_at_map(struct membership *m, const struct coord_view *v)
 
 /* ---- takeovers ----------------------------------------------------------------------------- */
 
-/* It has partitions, or copies of some, or is to get some. */
+/* It has partitions, follows a server, or will get partitions. */
 static bool matters(const struct clustermap *map, uint32_t server)
 {
 	bool has = map->server[server].partitions > 0;
@@ -179,7 +179,7 @@ static bool matters(const struct clustermap *map, uint32_t server)
 	return has;
 }
 
-/* True: the map is to be another one. */
+/* True: a new map was proposed. */
 static bool take_over(struct membership *m, const struct coord_view *v)
 {
 	bool late = clock_now_ns() >= m->joined_ns + UNSEEN_NS;
@@ -208,7 +208,7 @@ static bool take_over(struct membership *m, const struct coord_view *v)
 	return true;
 }
 
-/* What the copies of this server ask for. */
+/* Publish the map that this server's copies propose. */
 static void step(struct membership *m, const struct coord_view *v)
 {
 	struct clustermap *next = copies_step(m->c, living(m->map, v));
@@ -227,7 +227,7 @@ static uint64_t lease_length(const struct membership *m)
 	return UTIL_MIN(m->map->lease_ms * NS_PER_MS, session - session / MARGIN);
 }
 
-/* Rounds were missed: that is the coordinator, or this server; others may be as well as it is. */
+/* Rounds were missed, by the coordinator's fault or this server's: that says nothing about others. */
 static void note_gap(struct membership *m)
 {
 	uint64_t now = clock_now_ns();
@@ -320,7 +320,7 @@ static void on_look(evutil_socket_t fd, short what, void *arg)
 	event_active(m->event, EV_TIMEOUT, 0);
 }
 
-/* ---- what others ask ----------------------------------------------------------------------- */
+/* ---- joining and leases -------------------------------------------------------------------- */
 
 int membership_join(struct control *c)
 {

@@ -26,7 +26,7 @@ struct passes {
 	struct waiters applied; /* for a view of the map in which the follower would take over */
 	struct waiters running; /* for the pass that runs */
 	struct waiters next;    /* for the one that begins after it */
-	struct waiters vain;    /* there is no follower any more */
+	struct waiters unfollowed; /* their follower is gone: to be told */
 };
 
 /* ---- waiting ------------------------------------------------------------------------------ */
@@ -53,7 +53,7 @@ bool passes_on_wait(struct session *s, const struct msg *m)
 	struct msg r = {.type = MSG_WAITED};
 	struct passes *p = s->control->passes;
 
-	/* Its client has given up the question before. */
+	/* Its client no longer waits for the previous one. */
 	forget(p, s);
 	if (!p->follower)
 		return session_reply(s, &r, m->req, NULL);
@@ -63,17 +63,17 @@ bool passes_on_wait(struct session *s, const struct msg *m)
 	return false;
 }
 
-/* Nobody follows, or another one does, from the begin. */
+/* Nobody follows, or another server does, from the beginning. */
 static void follower_gone(struct control *c)
 {
 	struct passes *p = c->passes;
 
 	p->follower = NULL;
 	p->applied_ns = 0;
-	TAILQ_CONCAT(&p->vain, &p->applied, link);
-	TAILQ_CONCAT(&p->vain, &p->running, link);
-	TAILQ_CONCAT(&p->vain, &p->next, link);
-	if (!TAILQ_EMPTY(&p->vain))
+	TAILQ_CONCAT(&p->unfollowed, &p->applied, link);
+	TAILQ_CONCAT(&p->unfollowed, &p->running, link);
+	TAILQ_CONCAT(&p->unfollowed, &p->next, link);
+	if (!TAILQ_EMPTY(&p->unfollowed))
 		core_tick_soon(c);
 }
 
@@ -90,7 +90,7 @@ static void follow(struct session *s, uint64_t server)
 {
 	struct passes *p = s->control->passes;
 
-	/* It waits for nobody: no answer ends it here. */
+	/* It does not wait itself, so no answer below ends this session. */
 	forget(p, s);
 	if (p->follower == s) {
 		p->applied_ns = p->began_ns;
@@ -176,7 +176,7 @@ bool passes_on_pass(struct session *s, const struct msg *m)
 
 static bool tick(struct control *c)
 {
-	answer_all(&c->passes->vain, 0);
+	answer_all(&c->passes->unfollowed, 0);
 	return false;
 }
 
@@ -185,7 +185,7 @@ static void session_ended(struct session *s)
 	struct passes *p = s->control->passes;
 
 	forget(p, s);
-	waiters_drop(&p->vain, s);
+	waiters_drop(&p->unfollowed, s);
 	if (p->follower == s)
 		follower_gone(s->control);
 }
@@ -200,7 +200,7 @@ static bool init(struct control *c)
 	TAILQ_INIT(&p->applied);
 	TAILQ_INIT(&p->running);
 	TAILQ_INIT(&p->next);
-	TAILQ_INIT(&p->vain);
+	TAILQ_INIT(&p->unfollowed);
 	return true;
 }
 
@@ -213,7 +213,7 @@ static void fini(struct control *c)
 	waiters_drop(&p->applied, NULL);
 	waiters_drop(&p->running, NULL);
 	waiters_drop(&p->next, NULL);
-	waiters_drop(&p->vain, NULL);
+	waiters_drop(&p->unfollowed, NULL);
 	free(p);
 	c->passes = NULL;
 }

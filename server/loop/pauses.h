@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * pauses.h - the longest times for which the event loop did one thing, and answered nobody.
+ * pauses.h - the longest times for which the event loop did one thing and answered nobody.
  *
  * Single calls, gets and puts above all, do not notice them; requests for blocks and for
  * statistics, and new clients, do. Event loop only.

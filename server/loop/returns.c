@@ -52,7 +52,7 @@ enum progress { DONE, MORE, SESSION_GONE };
 /*
  * Does the index name a block that comes back?
  *
- * The allocator knows which blocks are out, not who has them: clients take over what
+ * The allocator knows which blocks are out, not which session has them: clients take over what
  * they unlink. So a client could return another's block, and it would be granted to a
  * third while a key's slot still names it. A block says whose it is: by its key its
  * slot is found, if it has one.

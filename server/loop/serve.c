@@ -513,7 +513,7 @@ static int open_control(struct serving *s)
 	return control_new(&cc, &s->region, &s->control) ? EXIT_RUN : 0;
 }
 
-/* A failed write is logged; the server serves all the same. */
+/* A failed write is logged, no more. */
 static void tell(int fd, const char *where, const char *text)
 {
 	int errnum = log_put(fd, text, strlen(text));

@@ -97,7 +97,7 @@ struct session {
 		bool granted;      /* it has ever been granted blocks */
 	} sweep; /* see sweep.c */
 	uint64_t map_epoch; /* of the map that it came by; 0: none */
-	uint64_t map_owed; /* the epoch of the MAP that is to be acknowledged; 0: none */
+	uint64_t map_owed; /* the epoch of the MAP to acknowledge; 0: none */
 	uint64_t lease_ns; /* until when it has a lease, at most */
 	bool held; /* its HELLO waits for the end of a restore */
 	bool passes;    /* it has sent PASS, ... */
@@ -155,9 +155,8 @@ void session_refuse(struct session *s, enum msg_reason reason, const char *text)
 bool session_flush(struct session *s);
 
 /**
- * True if the session's next packet may be taken. Not while its last one is worked off in
- * slices: ask again in the next round of the loop. A packet that comes nevertheless is not
- * refused: the unfinished one is finished first, at once.
+ * True if the session's next packet may be taken. Not while its last one is handled in slices: ask
+ * again in the next round of the loop. dispatch_packet() finishes the last one first in any case.
  */
 static inline bool session_may_take(const struct session *s)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** welcome.h - the begin of a session: a connection, HELLO, CHALLENGE, AUTH, WELCOME. */
+/** welcome.h - how a session begins: a connection, HELLO, CHALLENGE, AUTH, WELCOME. */
 #ifndef SERVER_LOOP_WELCOME_H
 #define SERVER_LOOP_WELCOME_H
 

@@ -33,7 +33,7 @@ uint64_t slab_empty(const struct slab *s);
 /** What is wanted of an evacuation. */
 struct evacuation {
 	uint64_t run;   /* adjacent pages */
-	uint64_t pages; /* about so many in all, and one place at least */
+	uint64_t pages; /* about this many in all, and at least one place */
 	bool force;     /* a request waits: values may be left out, ... */
 	uint8_t cls;    /* ... but not to make what it has: segments of its class, unless they lie
 			   across places of a longer run; CLASS_COUNT: none waits */

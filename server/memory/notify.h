@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** notify.h - messages to systemd, or whoever listens at $NOTIFY_SOCKET: sd_notify(3). */
+/** notify.h - messages to systemd, or any listener at $NOTIFY_SOCKET: sd_notify(3). */
 #ifndef SERVER_MEMORY_NOTIFY_H
 #define SERVER_MEMORY_NOTIFY_H
 

@@ -114,7 +114,7 @@ static bool way_is_huge(const struct way *way, int fd, uint8_t *map, uint64_t by
 		return false;
 	if (!way->collapse) {
 		madvise(map, bytes, MADV_HUGEPAGE);
-		/* A touch of a page that cannot be had would kill the process. */
+		/* Touching a page that the machine lacks would kill the process. */
 		if (fallocate(fd, 0, 0, (off_t)first))
 			return false;
 		memset(map, 0, first);

@@ -115,7 +115,7 @@ void slab_barrier_passed(struct slab *s);
 /** Where incarnations began again: of exhausted blocks that became free, and of new segments. */
 struct resets *slab_resets(struct slab *s);
 
-/** Returned blocks that stay out for want of memory, since the start. */
+/** Returned blocks that stay out because there was no memory to list them, since the start. */
 uint64_t slab_forgotten(const struct slab *s);
 
 struct slab_counts slab_count(const struct slab *s);

@@ -84,7 +84,7 @@ struct slab {
 	struct deferred_block *deferred;   /* grace list: a ring */
 	size_t deferred_at, n_deferred, deferred_cap;
 	size_t deferred_aging; /* the oldest of them, which the running barrier frees */
-	uint64_t forgotten; /* returned blocks that could not be listed for want of memory */
+	uint64_t forgotten; /* returned blocks for which there was no memory in a list */
 	uint64_t *exhausted; /* offsets; the first n_aging wait for the running barrier */
 	size_t n_exhausted, n_aging, exhausted_cap;
 	struct resets resets;
