@@ -340,18 +340,24 @@ double bench_median_rate(const struct bench *b, size_t i)
 	return m;
 }
 
-double bench_median_ratio(const struct bench *b, size_t i)
+/* The median of the rounds' ratios. */
+static double median_ratio(const struct bench *b, size_t of, size_t to)
 {
 	double *v = calloc(b->n_rounds, sizeof(*v)), m = 0.0;
 
 	for (size_t k = 0; v && k < b->n_rounds; k++)
-		v[k] = rate_at(b, 0, k) > 0.0
-			       ? rate_at(b, i, k) / rate_at(b, 0, k)
+		v[k] = rate_at(b, to, k) > 0.0
+			       ? rate_at(b, of, k) / rate_at(b, to, k)
 			       : 0.0;
 	if (v)
 		m = stat_median(v, b->n_rounds);
 	free(v);
 	return m;
+}
+
+double bench_median_ratio(const struct bench *b, size_t i)
+{
+	return median_ratio(b, i, 0);
 }
 
 const struct phase_result *bench_median(const struct bench *b, size_t i)
@@ -421,9 +427,7 @@ static void put_figures(struct report *r, struct db_store *s,
 /* All rounds of each store, and their median. */
 static void put_rounds(const struct bench *b, struct report *r)
 {
-	double *v = calloc(b->n_rounds, sizeof(*v));
-
-	for (size_t i = 0; v && i < b->n_dbs; i++) {
+	for (size_t i = 0; i < b->n_dbs; i++) {
 		const char *name = b->store[i]->ops->name;
 		char label[64];
 
@@ -431,32 +435,23 @@ static void put_rounds(const struct bench *b, struct report *r)
 			snprintf(label, sizeof(label),
 				 "%s round %zu Throughput(ops/sec)", name,
 				 k + 1);
-			v[k] = rate_at(b, i, k);
-			report_double(r, "ROUNDS", label, v[k]);
+			report_double(r, "ROUNDS", label, rate_at(b, i, k));
 		}
 		snprintf(label, sizeof(label), "%s Throughput(ops/sec)", name);
-		report_double(r, "MEDIAN", label, stat_median(v, b->n_rounds));
+		report_double(r, "MEDIAN", label, bench_median_rate(b, i));
 	}
-	free(v);
 }
 
-/* The first store against each other: the median of the rounds' ratios. */
+/* The first store against each other one. */
 static void put_ratios(const struct bench *b, struct report *r)
 {
-	double *v = calloc(b->n_rounds, sizeof(*v));
-
-	for (size_t i = 1; v && i < b->n_dbs; i++) {
+	for (size_t i = 1; i < b->n_dbs; i++) {
 		char label[64];
 
-		for (size_t k = 0; k < b->n_rounds; k++)
-			v[k] = rate_at(b, i, k) > 0.0
-				       ? rate_at(b, 0, k) / rate_at(b, i, k)
-				       : 0.0;
 		snprintf(label, sizeof(label), "%s/%s Throughput",
 			 b->store[0]->ops->name, b->store[i]->ops->name);
-		report_double(r, "RATIO", label, stat_median(v, b->n_rounds));
+		report_double(r, "RATIO", label, median_ratio(b, 0, i));
 	}
-	free(v);
 }
 
 bool bench_unrecorded(const struct bench *b)

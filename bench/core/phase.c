@@ -44,8 +44,10 @@ struct member {
 	char why[256];
 };
 
-/* The threads meet twice: with their sessions open, and after the warm-up. */
-/* With several processes it lies in shared memory. */
+/*
+ * The threads meet twice: with their sessions open, and after the warm-up. With several processes it
+ * lies in shared memory.
+ */
 struct team {
 	const struct phase *phase;
 	unsigned processes;
@@ -608,7 +610,8 @@ static void processes_kill(struct team *t)
 			kill(t->pids[i], SIGKILL);
 }
 
-static int processes_start(struct team *t)
+/* processes_join() tells if one could not be started. */
+static void processes_start(struct team *t)
 {
 	fflush(NULL);
 	for (unsigned i = 0; i < t->processes; i++) {
@@ -621,7 +624,6 @@ static int processes_start(struct team *t)
 	}
 	/* Later allocations are private. */
 	shared_pause();
-	return 0;
 }
 
 static int processes_join(struct team *t)
@@ -655,7 +657,10 @@ static int team_run(struct team *t, struct phase_result *out)
 
 	if (err)
 		return err;
-	err = t->processes > 1 ? processes_start(t) : threads_start(t, 0, t->n);
+	if (t->processes > 1)
+		processes_start(t);
+	else
+		err = threads_start(t, 0, t->n);
 	recorded = team_watch(t, &rec);
 	if (t->processes > 1)
 		err = processes_join(t);

@@ -58,6 +58,17 @@ static void read_value(struct db *db, struct db_item *it)
 	it->status = db->ops->read(db, it->key, it->key_len, &it->value);
 }
 
+enum db_status db_write_one(struct db *db, const char *key, size_t key_len,
+			    const void *value, size_t value_len)
+{
+	struct db_item item = {.key = key,
+			       .key_len = key_len,
+			       .value = {.data = value, .len = value_len}};
+
+	db->ops->write_many(db, &item, 1);
+	return item.status;
+}
+
 void db_exists(struct db *db, struct db_item *items, size_t n)
 {
 	for (size_t i = 0; i < n && !db->ops->exists; i++)

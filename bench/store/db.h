@@ -242,6 +242,10 @@ extern const struct db_ops db_redis_ops;
 /** All bindings of this build; ends with NULL. */
 extern const struct db_ops *const db_bindings[];
 
+/** An update() and insert() for bindings whose write_many() of one item is as fast. */
+enum db_status db_write_one(struct db *db, const char *key, size_t key_len,
+			    const void *value, size_t value_len);
+
 /** db_ops.exists() of any number of items; without it by read(), value after value. */
 void db_exists(struct db *db, struct db_item *items, size_t n);
 

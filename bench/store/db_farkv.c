@@ -162,30 +162,43 @@ static int kv_open(struct db_store *store, struct db **db_out)
 	return 0;
 }
 
+/* Of struct farkv_counters, all of them uint64_t. */
+static const struct {
+	const char *name;
+	size_t offset;
+} figures[] = {
+#define FIGURE(name, field) {name, offsetof(struct farkv_counters, field)}
+	FIGURE("READs", reads),
+	FIGURE("WRITEs", writes),
+	FIGURE("CASs", cas),
+	FIGURE("ReadBytes", read_bytes),
+	FIGURE("WriteBytes", write_bytes),
+	FIGURE("Doorbells", doorbells),
+	FIGURE("RoundTrips", round_trips),
+	FIGURE("Retries", retries),
+	FIGURE("ControlMessages", control_msgs),
+	FIGURE("Registrations", registrations),
+	FIGURE("CacheHits", cache_hits),
+	FIGURE("CacheStale", cache_stale),
+	FIGURE("CacheMisses", cache_misses),
+	FIGURE("CacheValues", cache_values),
+#undef FIGURE
+};
+
+static uint64_t *counter_at(struct farkv_counters *c, size_t i)
+{
+	return (uint64_t *)(void *)((char *)c + figures[i].offset);
+}
+
 static void kv_close(struct db *db)
 {
 	struct farkv_db *d = (struct farkv_db *)db;
 	struct farkv_counters *t = &d->store->total, c = {.size = sizeof(c)};
+	bool counted = farkv_counters(d->kv, &c) == 0;
 
-	if (!farkv_counters(d->kv, &c)) {
-		pthread_mutex_lock(&d->store->lock);
-		t->reads += c.reads;
-		t->writes += c.writes;
-		t->cas += c.cas;
-		t->read_bytes += c.read_bytes;
-		t->write_bytes += c.write_bytes;
-		t->doorbells += c.doorbells;
-		t->round_trips += c.round_trips;
-		t->retries += c.retries;
-		t->control_msgs += c.control_msgs;
-		t->registrations += c.registrations;
-		t->cache_hits += c.cache_hits;
-		t->cache_stale += c.cache_stale;
-		t->cache_misses += c.cache_misses;
-		t->cache_values += c.cache_values;
-		pthread_mutex_unlock(&d->store->lock);
-	}
 	pthread_mutex_lock(&d->store->lock);
+	for (size_t i = 0; counted && i < ARRAY_SIZE(figures); i++)
+		*counter_at(t, i) += *counter_at(&c, i);
 	servers_closing(&d->store->servers, d->kv, d->errors);
 	pthread_mutex_unlock(&d->store->lock);
 	farkv_close(d->kv);
@@ -455,20 +468,8 @@ static void kv_figures(struct db_store *store, db_figure_fn fn, void *arg)
 	struct farkv_store *s = (struct farkv_store *)store;
 	struct farkv_counters *t = &s->total;
 
-	fn(arg, "READs", (double)t->reads);
-	fn(arg, "WRITEs", (double)t->writes);
-	fn(arg, "CASs", (double)t->cas);
-	fn(arg, "ReadBytes", (double)t->read_bytes);
-	fn(arg, "WriteBytes", (double)t->write_bytes);
-	fn(arg, "Doorbells", (double)t->doorbells);
-	fn(arg, "RoundTrips", (double)t->round_trips);
-	fn(arg, "Retries", (double)t->retries);
-	fn(arg, "ControlMessages", (double)t->control_msgs);
-	fn(arg, "Registrations", (double)t->registrations);
-	fn(arg, "CacheHits", (double)t->cache_hits);
-	fn(arg, "CacheStale", (double)t->cache_stale);
-	fn(arg, "CacheMisses", (double)t->cache_misses);
-	fn(arg, "CacheValues", (double)t->cache_values);
+	for (size_t i = 0; i < ARRAY_SIZE(figures); i++)
+		fn(arg, figures[i].name, (double)*counter_at(t, i));
 	memset(t, 0, sizeof(*t));
 }
 

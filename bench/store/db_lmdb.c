@@ -324,18 +324,6 @@ static void lmdb_write_many(struct db *db, struct db_item *items, size_t n)
 		items[i].status = status_of(d, rc);
 }
 
-static enum db_status lmdb_write(struct db *db, const char *key,
-				 size_t key_len, const void *value,
-				 size_t value_len)
-{
-	struct db_item item = {.key = key,
-			       .key_len = key_len,
-			       .value = {.data = value, .len = value_len}};
-
-	lmdb_write_many(db, &item, 1);
-	return item.status;
-}
-
 static enum db_status lmdb_remove(struct db *db, const char *key,
 				  size_t key_len)
 {
@@ -371,8 +359,8 @@ const struct db_ops db_lmdb_ops = {
 	.open = lmdb_open,
 	.close = lmdb_close,
 	.read = lmdb_read,
-	.update = lmdb_write,
-	.insert = lmdb_write,
+	.update = db_write_one,
+	.insert = db_write_one,
 	.remove = lmdb_remove,
 	.read_many = lmdb_read_many,
 	.write_many = lmdb_write_many,

@@ -318,17 +318,6 @@ static void mc_write_many(struct db *db, struct db_item *items, size_t n)
 						: sent;
 }
 
-static enum db_status mc_write(struct db *db, const char *key, size_t key_len,
-			       const void *value, size_t value_len)
-{
-	struct db_item item = {.key = key,
-			       .key_len = key_len,
-			       .value = {.data = value, .len = value_len}};
-
-	mc_write_many(db, &item, 1);
-	return item.status;
-}
-
 static enum db_status mc_update_ttl(struct db *db, const char *key,
 				    size_t key_len, struct db_value value,
 				    uint64_t ttl_ms)
@@ -489,8 +478,8 @@ const struct db_ops db_memcached_ops = {
 	.open = mc_open,
 	.close = mc_close,
 	.read = mc_read,
-	.update = mc_write,
-	.insert = mc_write,
+	.update = db_write_one,
+	.insert = db_write_one,
 	.remove = mc_remove,
 	.update_ttl = mc_update_ttl,
 	.exists = mc_exists,

@@ -230,18 +230,6 @@ static void redis_write_many(struct db *db, struct db_item *items, size_t n)
 		items[i].status = take_done(d);
 }
 
-static enum db_status redis_write(struct db *db, const char *key,
-				  size_t key_len, const void *value,
-				  size_t value_len)
-{
-	struct db_item item = {.key = key,
-			       .key_len = key_len,
-			       .value = {.data = value, .len = value_len}};
-
-	redis_write_many(db, &item, 1);
-	return item.status;
-}
-
 static enum db_status redis_update_ttl(struct db *db, const char *key,
 				       size_t key_len, struct db_value value,
 				       uint64_t ttl_ms)
@@ -298,8 +286,8 @@ const struct db_ops db_redis_ops = {
 	.open = redis_open,
 	.close = redis_close,
 	.read = redis_read,
-	.update = redis_write,
-	.insert = redis_write,
+	.update = db_write_one,
+	.insert = db_write_one,
 	.remove = redis_remove,
 	.update_ttl = redis_update_ttl,
 	.exists = redis_exists,
