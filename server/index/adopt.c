@@ -75,7 +75,7 @@ static int directory_adopt(struct region *r)
 
 /* ---- slots --------------------------------------------------------------------------- */
 
-/* Slots whose blocks are looked up at once: one after the other, each would wait twice for memory. */
+/* Slots whose blocks are prefetched together: one by one, each would miss the cache twice. */
 #define GROUP_SLOTS 64u
 static_assert(SUBTABLE_SLOTS % GROUP_SLOTS == 0, "whole groups");
 
@@ -106,7 +106,7 @@ static int slots_check(const struct region *r, const struct slab *slab, uint64_t
 	return 0;
 }
 
-/* Check what a check of the store does, which reads the blocks. */
+/* Check the subtable as fsck does, which reads the blocks. */
 static int blocks_verify(const struct region *r, const struct slab *slab, uint64_t entry,
 			 uint64_t hash)
 {

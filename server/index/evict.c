@@ -13,7 +13,7 @@
 
 #include "rounds.h"
 
-/* More than rounds_age() can tell. */
+/* More than rounds_age() returns. */
 #define VISITS 16u
 
 struct book {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * evict.h - eviction within a migration: which keys of the subtable do not come along.
+ * evict.h - eviction within a migration: which keys of the subtable are left out.
  *
  * Between freeze and build a migration has every word of the subtable for itself. This file
  * keeps the policy's books (rounds.h) of all subtables, 8 KiB each, and reads the heat bytes
@@ -42,7 +42,7 @@ void evict_choose(struct evict *e, const struct evict_view *v, uint64_t want,
 /** After evict_choose(): the key in slot `s` of that subtable leaves, and its block. */
 void evict_left(struct evict *e, unsigned s, uint64_t word);
 
-/** What has left, by class_octave(); sum of all in the last one. */
+/** Evictions by class_octave(); their sum in the last one. */
 struct evict_count {
 	uint64_t evictions, bytes;
 	uint64_t victim_age_ms; /* of the last key: time since an earlier visit that found it

@@ -40,7 +40,7 @@ static void problem(struct fsck_subtable *t, uint64_t *count, unsigned slot)
 	f->slot = slot;
 }
 
-/* True if it is intact except for its incarnation: the word is outdated. */
+/* True if the block is intact except for its incarnation: the word is outdated. */
 static bool has_other_content(const uint8_t *image, struct block_ref ref)
 {
 	struct block_header h;

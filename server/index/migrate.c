@@ -15,6 +15,7 @@
 #include "server/memory/evacuate.h"
 #include "server/memory/step.h"
 
+#include "cas_group.h"
 #include "evict.h"
 
 /* Chains of CAS in flight at once, one doorbell each. */
@@ -229,7 +230,6 @@ enum migrate_begin migration_begin_visit(struct migration *m, uint64_t hash, boo
 {
 	enum migrate_begin b = migration_begin(m, hash, MIGRATE_COMPACT);
 
-	m->result.visit = true;
 	m->result.evicting = evicting;
 	return b;
 }
@@ -313,26 +313,6 @@ static void survey(struct migration *m)
 
 /* ---- freeze --------------------------------------------------------------------- */
 
-static void cas_add(struct migration *m, unsigned k, unsigned s, uint64_t w)
-{
-	struct xport_chain *c = &m->chain[k / XPORT_CHAIN_MAX];
-
-	if (k % XPORT_CHAIN_MAX == 0) {
-		c->n = 0;
-		c->status = 0;
-		c->next = NULL;
-		if (k)
-			c[-1].next = c;
-	}
-	c->wr[c->n++] = (struct xport_wr){
-		.opcode = XPORT_CAS,
-		.off = entry_page(m->old_entry) * PAGE_BYTES + s * SLOT_BYTES,
-		.len = SLOT_BYTES,
-		.expect = w,
-		.swap = w | SLOT_FROZEN,
-	};
-}
-
 static void frozen_note(struct migration *m, unsigned s)
 {
 	m->n_frozen += !m->frozen[s];
@@ -351,6 +331,7 @@ static bool never_rests(const struct migration *m)
  */
 static bool freeze(struct migration *m)
 {
+	uint64_t first = entry_page(m->old_entry) * PAGE_BYTES;
 	unsigned k = 0;
 
 	for (; m->at < SUBTABLE_SLOTS && k < GROUP_SLOTS; m->at++) {
@@ -361,9 +342,10 @@ static bool freeze(struct migration *m)
 		if (w & SLOT_FROZEN)
 			frozen_note(m, m->at);
 		else
-			cas_add(m, k++, m->at, w);
+			cas_group_add(m->chain, k++, first + m->at * SLOT_BYTES, w,
+				      w | SLOT_FROZEN);
 	}
-	m->n_chains = (k + XPORT_CHAIN_MAX - 1) / XPORT_CHAIN_MAX;
+	m->n_chains = cas_group_chains(k);
 	if (k) {
 		if (xport_post(m->lane, m->chain))
 			return false;
@@ -467,7 +449,7 @@ static void evicted(struct migration *m, unsigned s, uint64_t w)
 	evict_left(m->evict, s, w);
 }
 
-/* Take a key along, if it was not chosen to leave. False: the slot is damaged. */
+/* Copy a slot to a fresh subtable. False: the slot is damaged. */
 static bool carry(struct migration *m, unsigned s, uint64_t w)
 {
 	uint64_t hash = m->hash[s];
@@ -516,14 +498,14 @@ static uint64_t known_bytes(const struct migration *m, uint64_t longest)
 	return sum;
 }
 
-/* Bytes that leave: a share of those that there are. A block longer than that does not count, for
- * all shorter ones would leave in its stead. */
+/* Bytes to evict: a share of the subtable's. Longer blocks than that do not count, because all shorter
+ * ones would be evicted in their place. */
 static uint64_t share(const struct migration *m)
 {
 	return known_bytes(m, known_bytes(m, UINT64_MAX) / EVICT_SHARE) / EVICT_SHARE + 1;
 }
 
-/* Choose the keys that do not come along, by the words that are frozen. */
+/* Choose the keys that are left out, by the frozen words. */
 static void choose(struct migration *m)
 {
 	struct evict_view v = {.page = entry_page(m->old_entry), .word = m->dropped,

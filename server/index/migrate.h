@@ -56,7 +56,7 @@ struct migrate_result {
 	uint32_t live, dead;
 	uint32_t evicted; /* keys */
 	uint32_t moved;   /* keys whose block was copied to another segment */
-	bool visit, evicting;
+	bool evicting;
 	uint32_t damaged; /* slots dropped: their block was not what they name, or
 					 they could not be frozen */
 	bool doubled;

@@ -13,6 +13,8 @@
 #include "common/region/block.h"
 #include "common/region/fetch.h"
 
+#include "cas_group.h"
+
 /* Chains of CAS in flight at once, one doorbell for all. */
 #define GROUP_CHAINS 16u
 #define GROUP_SLOTS (GROUP_CHAINS * XPORT_CHAIN_MAX)
@@ -23,10 +25,10 @@ static_assert(STEP_LINES * LINE_SLOTS <= GROUP_SLOTS, "a step's CAS fit a group"
 static_assert(SUBTABLE_LINES % STEP_LINES == 0, "steps of whole lines");
 
 /*
- * What is known of a slot: bits 8..15 a hash of its word, not 0; bits 0..7 when to look at the
- * value's header again, in units of NOTE_MS modulo 256. 0: nothing. And of a line: bits 8..31 a
- * hash of its words, bits 0..7 when the first of its slots is due. What has another hash is looked
- * at. Different words of one hash are looked at late, by NOTE_MAX_MS at most.
+ * A slot's note: bits 8..15 a hash of its word, not 0; bits 0..7 when to read the value's header
+ * again, in units of NOTE_MS modulo 256; 0: nothing is known. A line's note: bits 8..31 a hash of its
+ * words, bits 0..7 when the first of its slots is due. A slot or line with another hash is checked at
+ * once. A new word with the old hash is checked at most NOTE_MAX_MS late.
  */
 #define NOTE_MS 512u
 #define NOTE_MAX_MS 60000u
@@ -102,7 +104,7 @@ uint32_t reaper_expired(const struct reaper *p)
 	return p->expired;
 }
 
-/* ---- is it time to look? ---------------------------------------------------------- */
+/* ---- notes ------------------------------------------------------------------------ */
 
 static uint8_t due_at(uint64_t ms)
 {
@@ -121,7 +123,7 @@ static uint8_t hash_of(uint64_t w)
 	return hash ? hash : 255;
 }
 
-/* False if it is known that the header of the slot's value need not be looked at yet. */
+/* False if by its note the header of the slot's value need not be read yet. */
 static bool is_due(const struct reaper *p, unsigned s, uint64_t w, uint64_t clock_ms)
 {
 	uint16_t note = p->note ? p->note->slot[s] : 0;
@@ -183,28 +185,7 @@ static bool has_expired(const struct reaper *p, unsigned s, uint64_t w, uint64_t
 	return left == 0;
 }
 
-static void cas_add(struct reaper *p, unsigned s, uint64_t w)
-{
-	struct xport_chain *c = &p->chain[p->n / XPORT_CHAIN_MAX];
-
-	if (p->n % XPORT_CHAIN_MAX == 0) {
-		c->n = 0;
-		c->status = 0;
-		c->next = NULL;
-		if (p->n)
-			c[-1].next = c;
-	}
-	c->wr[c->n++] = (struct xport_wr){
-		.opcode = XPORT_CAS,
-		.off = p->first + s * SLOT_BYTES,
-		.len = SLOT_BYTES,
-		.expect = w,
-		.swap = (w & ~SLOT_BLIND) | SLOT_DEAD,
-	};
-	p->n++;
-}
-
-/* The time of the first of these slots' dues; a value without one is looked at next time. */
+/* When the first of the line's slots is due; now, if a value has no note. */
 static uint8_t first_due(const struct reaper *p, unsigned line, uint64_t clock_ms)
 {
 	uint8_t now = due_at(clock_ms), first = due_at(clock_ms + NOTE_MAX_MS);
@@ -231,7 +212,8 @@ static void look_at_line(struct reaper *p, unsigned line, uint64_t clock_ms)
 		uint64_t w = atom_load_follow(&p->slots[s]);
 
 		if (is_value(p, w) && is_due(p, s, w, clock_ms) && has_expired(p, s, w, clock_ms))
-			cas_add(p, s, w);
+			cas_group_add(p->chain, p->n++, p->first + s * SLOT_BYTES, w,
+				      (w & ~SLOT_BLIND) | SLOT_DEAD);
 	}
 	if (p->note)
 		p->note->line[line] = hash << 8 | first_due(p, line, clock_ms);
@@ -284,7 +266,7 @@ struct reap_counts reaper_counts(const struct reaper *p)
 /* REAP_MORE: the group is over. */
 static enum reap_state group_done(struct reaper *p)
 {
-	unsigned chains = (p->n + XPORT_CHAIN_MAX - 1) / XPORT_CHAIN_MAX;
+	unsigned chains = cas_group_chains(p->n);
 	enum reap_state state = REAP_MORE;
 
 	for (unsigned k = 0; k < chains; k++) {
@@ -292,7 +274,7 @@ static enum reap_state group_done(struct reaper *p)
 
 		if (c->status)
 			state = REAP_LOST;
-		/* A CAS that lost met a client's write: it is no concern of ours. */
+		/* A CAS loses to a client's write: nothing is left to do. */
 		for (unsigned i = 0; i < c->n && !c->status; i++) {
 			if (c->wr[i].found != c->wr[i].expect)
 				continue;
