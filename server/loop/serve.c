@@ -76,6 +76,9 @@ struct serving {
 	struct saver saver; /* pid 0: none */
 };
 
+/* Set the detail, and give the exit code. */
+#define USAGE_ERROR(...) (err_set(FARKV_EINVAL, __VA_ARGS__), EXIT_USAGE)
+
 unsigned serve_format(void)
 {
 	return REGION_VERSION;
@@ -170,12 +173,10 @@ static int check_coordinator(const struct server_config *cfg)
 	struct clustermap *probe;
 	char pair[CLUSTERMAP_NAME_MAX + 80];
 
-	if (cfg->cluster_map || cfg->memory_file) {
-		err_set(FARKV_EINVAL, "cluster: %s", cfg->cluster_map ?
-			"the map is the coordinator's; leave out --cluster-map" :
-			"a server that comes back begins empty; leave out --memory-file");
-		return EXIT_USAGE;
-	}
+	if (cfg->cluster_map || cfg->memory_file)
+		return USAGE_ERROR("cluster: %s", cfg->cluster_map ?
+				   "the map is the coordinator's; leave out --cluster-map" :
+				   "a server that comes back begins empty; leave out --memory-file");
 	if (coord_check(cfg->cluster)) {
 		char why[ERR_LINE_MAX];
 
@@ -184,11 +185,9 @@ static int check_coordinator(const struct server_config *cfg)
 		return EXIT_USAGE;
 	}
 	snprintf(pair, sizeof(pair), "%.40s=/x", cfg->node_name);
-	if (clustermap_make(pair, &probe)) {
-		err_set(FARKV_EINVAL, "node-name: '%s' is not 1 to 31 of A-Z a-z 0-9 . _ -",
-			cfg->node_name);
-		return EXIT_USAGE;
-	}
+	if (clustermap_make(pair, &probe))
+		return USAGE_ERROR("node-name: '%s' is not 1 to 31 of A-Z a-z 0-9 . _ -",
+				   cfg->node_name);
 	free(probe);
 	return 0;
 }
@@ -197,11 +196,9 @@ static int check_cluster(struct serving *s)
 {
 	const struct server_config *cfg = s->cfg;
 
-	if ((!cfg->cluster_map && !cfg->cluster) != !cfg->node_name) {
-		err_set(FARKV_EINVAL, "--cluster-map FILE or --cluster URL, and --node-name NAME belong "
-				      "together");
-		return EXIT_USAGE;
-	}
+	if ((!cfg->cluster_map && !cfg->cluster) != !cfg->node_name)
+		return USAGE_ERROR("--cluster-map FILE or --cluster URL, and --node-name NAME belong "
+				   "together");
 	if (cfg->cluster)
 		return check_coordinator(cfg);
 	if (!cfg->cluster_map)
@@ -234,23 +231,17 @@ static int check_snapshots(struct serving *s)
 {
 	const struct server_config *cfg = s->cfg;
 
-	if (cfg->save_every && !cfg->save) {
-		err_set(FARKV_EINVAL, "save-every: there is no file; give --save FILE");
-		return EXIT_USAGE;
-	}
+	if (cfg->save_every && !cfg->save)
+		return USAGE_ERROR("save-every: there is no file; give --save FILE");
 	if (cfg->save_every &&
 	    (!util_parse_duration(cfg->save_every, &s->save_every_ms) ||
-	     s->save_every_ms < SAVE_EVERY_MIN_MS || s->save_every_ms > SAVE_EVERY_MAX_MS)) {
-		err_set(FARKV_EINVAL, "save-every: '%s' is no time from 1s to 365d, such as 10m",
-			cfg->save_every);
-		return EXIT_USAGE;
-	}
-	if ((cfg->save || cfg->restore) && (cfg->cluster_map || cfg->cluster)) {
-		err_set(FARKV_EINVAL, "%s: a server of a cluster has a part of the keys; use kvcli "
-				      "%s, which has all of them",
-			cfg->save ? "save" : "restore", cfg->save ? "save" : "restore");
-		return EXIT_USAGE;
-	}
+	     s->save_every_ms < SAVE_EVERY_MIN_MS || s->save_every_ms > SAVE_EVERY_MAX_MS))
+		return USAGE_ERROR("save-every: '%s' is no time from 1s to 365d, such as 10m",
+				   cfg->save_every);
+	if ((cfg->save || cfg->restore) && (cfg->cluster_map || cfg->cluster))
+		return USAGE_ERROR("%s: a server of a cluster has a part of the keys; use kvcli "
+				   "%s, which has all of them",
+				   cfg->save ? "save" : "restore", cfg->save ? "save" : "restore");
 	return check_restore(s);
 }
 
@@ -265,21 +256,15 @@ static int check(struct serving *s)
 		return EXIT_USAGE;
 	if (!s->checking && privileges_begin())
 		return EXIT_USAGE;
-	if (cfg->keys_on_socket && !cfg->keys) {
-		err_set(FARKV_EINVAL, "keys-on-socket: there are no keys; give "
-				      "--keys FILE");
-		return EXIT_USAGE;
-	}
-	if (cfg->keys && cfg->no_auth) {
-		err_set(FARKV_EINVAL, "--keys and --no-auth exclude each other");
-		return EXIT_USAGE;
-	}
-	if ((cfg->verify || cfg->replace) && !cfg->memory_file) {
-		err_set(FARKV_EINVAL, "%s: there is no region to take over; give "
-				      "--memory-file PATH",
-			cfg->verify ? "verify" : "replace");
-		return EXIT_USAGE;
-	}
+	if (cfg->keys_on_socket && !cfg->keys)
+		return USAGE_ERROR("keys-on-socket: there are no keys; give "
+				   "--keys FILE");
+	if (cfg->keys && cfg->no_auth)
+		return USAGE_ERROR("--keys and --no-auth exclude each other");
+	if ((cfg->verify || cfg->replace) && !cfg->memory_file)
+		return USAGE_ERROR("%s: there is no region to take over; give "
+				   "--memory-file PATH",
+				   cfg->verify ? "verify" : "replace");
 	s->keys_path = cfg->keys ? realpath(cfg->keys, NULL) : NULL;
 	if (cfg->keys && keyfile_load(cfg->keys, &s->keys))
 		return EXIT_CONFIG;
@@ -322,11 +307,9 @@ static int choose(struct serving *s)
 
 	if (transport_choose(&w, &s->address, &s->plan))
 		return EXIT_USAGE;
-	if (s->passed >= 0 && !s->plan.socket) {
-		err_set(FARKV_EINVAL, "transport: by RDMA alone there is no use for the socket that "
-				      "was passed; stop the socket unit");
-		return EXIT_USAGE;
-	}
+	if (s->passed >= 0 && !s->plan.socket)
+		return USAGE_ERROR("transport: by RDMA alone there is no use for the socket that "
+				   "was passed; stop the socket unit");
 	if (s->cfg->listen && !s->plan.rdma)
 		log_warn("listen: %s is not used: %s", s->cfg->listen, s->plan.why);
 	return 0;
