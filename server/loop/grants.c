@@ -55,12 +55,12 @@
  * reserve for small blocks. */
 #define LOW_WATER_SHARE 16u
 
-static void timer_start(struct event *e, int ms)
+static void timer_start(struct event *due)
 {
-	struct timeval tv = {.tv_usec = ms * 1000};
+	struct timeval tv = {.tv_usec = DEFERRED_PAUSE_MS * 1000};
 
-	if (!event_pending(e, EV_TIMEOUT, NULL))
-		event_add(e, &tv);
+	if (!event_pending(due, EV_TIMEOUT, NULL))
+		event_add(due, &tv);
 }
 
 /* ---- where memory may come from ------------------------------------------ */
@@ -234,7 +234,7 @@ static bool defer(struct control *c, const struct deferred *d)
 	TAILQ_INSERT_TAIL(&c->grants->deferred, copy, link);
 	c->grants->n_deferred++;
 	d->session->n_deferred++;
-	timer_start(c->grants->due, DEFERRED_PAUSE_MS);
+	timer_start(c->grants->due);
 	return true;
 }
 
@@ -354,7 +354,7 @@ static void deferred_serve(evutil_socket_t fd, short what, void *arg)
 		}
 	}
 	if (!TAILQ_EMPTY(&c->grants->deferred))
-		timer_start(c->grants->due, DEFERRED_PAUSE_MS);
+		timer_start(c->grants->due);
 }
 
 /* ---- life ---------------------------------------------------------------- */
