@@ -17,7 +17,7 @@
 #include <emmintrin.h>
 #endif
 
-/** For a counter or flag that orders nothing else. */
+/** For a counter or flag that orders no other access. */
 #define atom_load_relaxed(p) __atomic_load_n((p), __ATOMIC_RELAXED)
 #define atom_store_relaxed(p, v) __atomic_store_n((p), (v), __ATOMIC_RELAXED)
 
@@ -65,9 +65,9 @@ static inline void atom_fence_copy_done(void)
 }
 
 /**
- * Keep the compiler from moving memory accesses; membarrier(2) in the control thread is the
- * CPU's part. Also after a copy of memory that others write, so that checked bytes are not
- * loaded again.
+ * Keep the compiler from moving memory accesses; membarrier(2) in the control thread orders them
+ * for the CPU. Also used after a copy of memory that others write, so that the compiler does not
+ * load checked bytes again.
  */
 static inline void atom_compiler_barrier(void)
 {
@@ -186,10 +186,9 @@ static inline bool atom_same_block(const void *own, const void *block, size_t le
 }
 
 /**
- * Copy past the caches, to memory that this CPU does not read soon. Non-temporal stores are
- * weakly ordered, so an SFENCE follows them (Intel SDM vol. 1, 10.4.6.2, AMD APM vol. 2,
- * 7.4.1): on return the bytes are as visible as those of a plain copy, before any later
- * atom_cas_u64() or atom_store_publish().
+ * Copy past the caches, to memory that this CPU does not read soon. Non-temporal stores are weakly
+ * ordered, so an SFENCE follows them (Intel SDM vol. 1, 10.4.6.2, AMD APM vol. 2, 7.4.1): on return
+ * other threads see the bytes before any later atom_cas_u64() or atom_store_publish().
  */
 static inline void atom_copy_past_cache(void *dst, const void *src, size_t len)
 {

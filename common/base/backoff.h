@@ -7,7 +7,7 @@
  * winner and slows both. A loser therefore spins for a random time below a bound, and each
  * loss doubles the bound (T. E. Anderson, "The performance of spin lock alternatives for
  * shared-memory multiprocessors", IEEE TPDS 1(1), 1990). Successful writes halve it again.
- * Over RDMA nobody spins: the round trip is delay enough.
+ * Over RDMA writers do not spin: a round trip is delay enough.
  *
  * A write that succeeds at once does not touch this state: the session's count of versions
  * tells how many there were. Not thread-safe; one per session.
@@ -20,7 +20,7 @@
 #include "atomic.h"
 #include "util.h"
 
-/** Bounds in spins; PAUSE takes 3 to 50 ns, depending on the CPU. */
+/** Bounds in iterations of the spin loop; its PAUSE takes 3 to 50 ns, depending on the CPU. */
 #define BACKOFF_MIN 16u
 #define BACKOFF_MAX 512u
 /** The bound halves after this many writes since the last loss. */

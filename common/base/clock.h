@@ -19,8 +19,8 @@ static inline uint64_t clock_read_ns(clockid_t clock)
 }
 
 /**
- * The clock of I4 and of all deadlines, in ns. CLOCK_BOOTTIME goes on while the machine
- * sleeps, so a block cannot look younger than it is. vDSO, no system call.
+ * The clock of I4 and of all deadlines, in ns. CLOCK_BOOTTIME also counts while the machine is
+ * suspended, so a block is never taken for younger than it is. vDSO, no system call.
  */
 static inline uint64_t clock_now_ns(void)
 {
@@ -28,8 +28,8 @@ static inline uint64_t clock_now_ns(void)
 }
 
 /**
- * `ns` from now for pthread_cond_timedwait() with CLOCK_MONOTONIC, as condition variables
- * cannot use clock_now_ns()'s clock. CLOCK_MONOTONIC stops while the machine sleeps, so
+ * The time `ns` from now, for pthread_cond_timedwait() with CLOCK_MONOTONIC: condition variables
+ * cannot use the clock of clock_now_ns(). CLOCK_MONOTONIC stops while the machine is suspended, so
  * check clock_now_ns() every few seconds.
  */
 static inline struct timespec clock_after_ns(uint64_t ns)
@@ -43,7 +43,7 @@ static inline struct timespec clock_after_ns(uint64_t ns)
 	return ts;
 }
 
-/** Sleep about `ns` (interrupted sleeps return early). */
+/** Sleep about `ns`; a signal ends the sleep early. */
 static inline void clock_sleep_ns(uint64_t ns)
 {
 	struct timespec ts = {.tv_sec = (time_t)(ns / NS_PER_SEC),

@@ -9,7 +9,7 @@
 
 #include "err.h"
 
-/* What a shell offers as the argument of an option. */
+/* What the shell completes as the argument of an option. */
 enum offer { OFFER_NOTHING, OFFER_CHOICES, OFFER_FILES, OFFER_USERS };
 
 static enum offer offer_for(const struct opt *o)
@@ -109,7 +109,7 @@ static void print_bash(const struct opts_spec *s, const char *const *words, FILE
 
 /* ---- zsh ------------------------------------------------------------------------------ */
 
-/* In a specification of _arguments, which stands in single quotes. */
+/* Print `text` within the single quotes of a specification of _arguments. */
 static void zsh_text(const char *text, FILE *out)
 {
 	for (; *text; text++) {

@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/** AVX2, and the operating system saves its registers. Two instructions. */
+/** True if the CPU has AVX2 and the operating system saves its registers. Two instructions. */
 static inline bool cpu_has_avx2(void)
 {
 #if defined(__x86_64__)

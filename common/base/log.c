@@ -25,7 +25,7 @@ static enum log_level log_level_now = LOG_LEVEL_OFF;
 static bool never_wait;
 static int stderr_twin = -1; /* see twin_open() */
 static enum log_format log_format_now;
-static bool stamped, numbered; /* lines have the time; the level's number */
+static bool stamped, numbered; /* lines begin with the time; with syslog's number */
 static uint64_t n_dropped;   /* lines dropped and not yet reported */
 
 void log_init(const char *program, enum log_level level)
@@ -104,7 +104,7 @@ void log_never_wait(void)
 
 /* ---- lines ------------------------------------------------------------------------ */
 
-/* Every byte of a text can become two. */
+/* JSON needs up to two bytes for each byte of the text. */
 #define LOG_LINE_MAX (2 * LOG_TEXT_MAX + 200)
 
 static const struct {
@@ -206,7 +206,7 @@ static size_t format_line(enum log_level level, const char *text, char line[LOG_
 }
 
 /* Report how many lines were dropped. False if there is still no space. */
-static bool tell_dropped(void)
+static bool report_dropped(void)
 {
 	uint64_t n = atom_exchange(&n_dropped, UINT64_C(0));
 	char text[80], line[LOG_LINE_MAX + 1];
@@ -241,6 +241,6 @@ void log_msg(enum log_level level, const char *fmt, ...)
 	/* A single write, so that lines of threads and processes do not mix. */
 	if (!never_wait)
 		(void)!write(STDERR_FILENO, line, len);
-	else if (!tell_dropped() || put(STDERR_FILENO, stderr_twin, line, len))
+	else if (!report_dropped() || put(STDERR_FILENO, stderr_twin, line, len))
 		atom_count(&n_dropped, 1);
 }

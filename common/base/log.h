@@ -45,15 +45,14 @@ void log_set_level(enum log_level level);
 enum log_level log_get_level(void);
 
 /**
- * From now on no line waits for its reader: a line that does not fit into stderr's pipe,
- * socket or terminal (full, or stopped by Ctrl-S) is dropped, and the next line that fits
- * is preceded by the number of dropped ones. For programs that must not depend on a reader
- * of their log. Call before threads are started.
+ * From now on no line waits for its reader: a line that does not fit into stderr's pipe, socket or
+ * terminal (full, or stopped by Ctrl-S) is dropped, and the number of dropped lines precedes the
+ * next one that fits. Call before threads are started.
  *
- * A pipe or terminal is opened a second time, through /proc, because O_NONBLOCK on stderr
- * would affect every process that shares it. Where that is impossible (no /proc, no
- * permission) the pipe is only polled for space, and a line waits if another process takes
- * that space. A regular file waits for its disk.
+ * A pipe or terminal is opened a second time, through /proc, because O_NONBLOCK on stderr would
+ * affect every process that shares it. Where that is impossible (no /proc, no permission) the pipe
+ * is only polled for space, and a line waits if another process uses that space first. A line for a
+ * regular file waits for the disk.
  */
 void log_never_wait(void);
 

@@ -20,7 +20,7 @@
 #include "util.h"
 
 #define OPTS_MAX 64
-/* getopt values of long options without a letter: above all characters. */
+/* getopt values of long options without a letter: greater than any character. */
 #define OPT_VALUE_BASE 256
 
 static void *field(const struct opt *o, void *cfg)
@@ -87,7 +87,7 @@ static int set_number(const struct opt *o, void *cfg, const char *text)
 	return 0;
 }
 
-/* Once more on the command line; in a file, the number of times. */
+/* Count one more on the command line; a file gives the number itself. */
 static int set_count(const struct opt *o, void *cfg, const char *text)
 {
 	unsigned *count = field(o, cfg);
@@ -269,7 +269,7 @@ void opts_reload(const struct opts_spec *s, void *cfg, void *now, struct opts_ch
 		snprintf(list + at, sizeof(out->left) - at, " %s", o->name);
 		if (!(o->flags & OPT_RELOAD))
 			continue;
-		/* A string belongs to one of the two. */
+		/* Each string has one owner, which frees it: swap. */
 		memcpy(other, field(o, cfg), bytes);
 		memcpy(field(o, cfg), field(o, now), bytes);
 		memcpy(field(o, now), other, bytes);
@@ -428,7 +428,7 @@ static bool read_bytes(struct file_scan *f, char *buf, size_t cap,
 	return n > 0;
 }
 
-/* A line for inih, without leading blanks: inih would take it for a continuation. */
+/* A line without leading blanks, which inih would take for a continuation. */
 static char *read_line(char *buf, int cap, void *user)
 {
 	struct file_scan *f = user;
@@ -469,7 +469,7 @@ static int set_from_file(struct file_scan *f, size_t i, const char *value)
 	char why[400];
 	int err;
 
-	/* One of the two values would be lost without a word. */
+	/* Otherwise one of the two values would be lost silently. */
 	if (f->set_in[i] && o->type != OPT_LIST)
 		return err_set(FARKV_EINVAL,
 			       "%s:%d: %s: line %d has this option already",

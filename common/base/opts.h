@@ -59,7 +59,7 @@ struct opts_spec {
 	const char *section;  /* section of the configuration file: "kvserver" */
 	const struct opt *opts;
 	size_t n_opts;
-	bool single_dash;     /* long names also with one dash: -threads 4 */
+	bool single_dash;     /* one dash is allowed, too: -threads 4 */
 	bool stop_at_operand; /* "+" of getopt: options end at the first operand */
 };
 
@@ -81,14 +81,14 @@ int opts_parse_argv(const struct opts_spec *s, void *cfg, int argc, char **argv,
  */
 int opts_parse_file(const struct opts_spec *s, void *cfg, const char *path);
 
-/** Names of options, each after a blank; empty: none. Longer lists are cut. */
+/** Names of options, each after a blank; "" if there are none. A longer list is cut. */
 struct opts_changes {
 	char taken[256], left[256];
 };
 
 /**
- * Take over from `now` what differs and has OPT_RELOAD. The names of those go to `taken`, of others
- * that differ to `left`. Both structs stay the caller's.
+ * Copy to `cfg` the options that differ in `now` and have OPT_RELOAD, and list their names in
+ * `taken`; list those that differ without OPT_RELOAD in `left`. Both structs stay the caller's.
  */
 void opts_reload(const struct opts_spec *s, void *cfg, void *now, struct opts_changes *out);
 

@@ -18,10 +18,10 @@
 #include "err.h"
 
 static struct {
-	char *name; /* NULL: none */
+	char *name; /* NULL: the user does not change */
 	uid_t uid;
 	gid_t gid;
-	bool begun; /* and not dropped */
+	bool begun; /* privileges_begin() was called, privileges_drop() was not */
 } user;
 
 int privileges_find(const char *name)
@@ -87,7 +87,7 @@ int privileges_drop(void)
 	if (setresgid(user.gid, user.gid, user.gid) || setresuid(user.uid, user.uid, user.uid))
 		return failed();
 	user.begun = false;
-	/* Files of /proc/self belong to root otherwise. */
+	/* Let the process read /proc/self: after a change of user its files belong to root. */
 	(void)prctl(PR_SET_DUMPABLE, 1);
 	if (user.uid != 0 && setuid(0) == 0)
 		return err_set(FARKV_ESYS, "user: still root after becoming %s", user.name);

@@ -2,9 +2,10 @@
 /**
  * privileges.h - a program that root starts and that runs as another user (kvserver --user).
  *
- * It is that user from privileges_begin() on, so that files are read and made as that user does it,
- * and root only between privileges_raise() and privileges_lower(), until privileges_drop(). Without
- * privileges_find() all others do nothing. One user for the process; the id of all threads changes.
+ * From privileges_begin() on the process has that user's identity, so files are read and made with
+ * that user's rights. It is root between privileges_raise() and privileges_lower() only, until
+ * privileges_drop(). Without privileges_find() all other calls do nothing. There is one user per
+ * process; a call changes the identity of all threads.
  */
 #ifndef COMMON_BASE_PRIVILEGES_H
 #define COMMON_BASE_PRIVILEGES_H
@@ -18,10 +19,10 @@ int privileges_begin(void);
 void privileges_raise(void);
 void privileges_lower(void);
 
-/** Make the file at `path` that user's; for files that were made by root. */
+/** Give the file at `path`, made by root, to that user. */
 void privileges_give(const char *path);
 
-/** Never be root again. FARKV_ESYS with a detail. */
+/** Give up root for good. FARKV_ESYS with a detail. */
 int privileges_drop(void);
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * probes.h - points at which perf, bpftrace or SystemTap can look at rare events, if configure found
- * sys/sdt.h: each is a nop in the code and a note in the file. Without it they are nothing.
- * doc/monitoring.md lists them with their arguments, which are integers.
+ * probes.h - tracepoints of rare events for perf, bpftrace and SystemTap: a nop in the code and a
+ * note in the file each if configure found sys/sdt.h, otherwise nothing. doc/monitoring.md lists
+ * them with their arguments, which are integers.
  */
 #ifndef COMMON_BASE_PROBES_H
 #define COMMON_BASE_PROBES_H

@@ -11,7 +11,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* The second field, the name, may contain anything but ends at the last parenthesis. */
+/* Field 2, the name in parentheses, may contain anything: count from the last parenthesis on. */
 uint64_t proc_start_time(pid_t pid)
 {
 	char path[32], text[1024], *at;
@@ -42,7 +42,7 @@ bool proc_await_end(pid_t pid, uint64_t start_time, int timeout_ms)
 	p.fd = (int)syscall(SYS_pidfd_open, pid, 0);
 	if (p.fd < 0)
 		return true;
-	/* The number may have passed to another process before the descriptor was made. */
+	/* The PID may have been reused before the descriptor was opened. */
 	over = proc_start_time(pid) != start_time || poll(&p, 1, timeout_ms) > 0;
 	close(p.fd);
 	return over;

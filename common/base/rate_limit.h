@@ -35,7 +35,7 @@ static inline bool rate_limit_take(struct rate_limit *l, uint32_t max,
 }
 
 /**
- * How many events were dropped, once, after the period in which they were; otherwise 0.
+ * Returns once, after the period in question, how many of its events were dropped; otherwise 0.
  * Call again later while `l->dropped` is not 0.
  */
 static inline uint32_t rate_limit_dropped(struct rate_limit *l,

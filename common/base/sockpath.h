@@ -15,9 +15,9 @@
 #define SOCKPATH_MAX 108
 
 /**
- * The server's default: the first of the three where this user may create a socket; for the
- * first only the variable is checked. Creates no file. Returns 0 or FARKV_EURI with a
- * detail (path too long for a socket).
+ * The server's default: the first of the three where this user may create a socket. For the first
+ * path only the variable is checked. Creates no file. Returns 0 or FARKV_EURI with a detail (path
+ * too long for a socket).
  */
 int sockpath_server_default(char *buf, size_t cap);
 
@@ -28,15 +28,15 @@ int sockpath_server_default(char *buf, size_t cap);
 int sockpath_make_folder(const char *path);
 
 /**
- * The client's default: sockpath_first_live() of the three paths, or the server's default
- * if none exists. The third path only if its folder is the user's own, since anybody can
- * create one of that name.
+ * The client's default: sockpath_first_live() of the three paths, or the server's default if none
+ * exists. The third path counts only if the user owns its folder, because anybody can create a
+ * folder of that name.
  */
 int sockpath_client_default(char *buf, size_t cap);
 
 /**
- * The first of `n` paths at which a server listens, otherwise the first that exists,
- * otherwise NULL. If several exist, connects and hangs up at once.
+ * The first of `n` paths at which a server listens, otherwise the first that exists, otherwise
+ * NULL. If several exist, it connects to them and hangs up at once.
  */
 const char *sockpath_first_live(const char *const *paths, size_t n);
 

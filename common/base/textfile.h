@@ -23,14 +23,14 @@ int textfile_check(const char *path, const void *head, size_t len,
 		   const char *reader);
 
 /**
- * True if more than these `len` first bytes are needed to tell whether the file is refused
- * or begins with a byte order mark. For a reader that must not wait for unneeded bytes.
+ * True if the result depends on bytes after these `len` first ones: whether the file is refused, or
+ * begins with a byte order mark. For a reader that must not wait for bytes it does not need.
  */
 bool textfile_undecided(const void *head, size_t len);
 
 /**
- * True if text that begins with these bytes would be refused, or lose a byte order mark.
- * For writers of such text.
+ * True if a reader would refuse text that begins with these bytes, or would remove a byte order
+ * mark. For writers of such text.
  */
 bool textfile_foreign(const void *head, size_t len);
 

@@ -7,9 +7,9 @@
 #include <signal.h>
 
 /**
- * pthread_create() of a thread that blocks all signals but those that it raises itself by a fault: signals
- * are for the program's threads or the server's loop, and a program's handler may resolve a fault (a page
- * that is protected). 0 or an error number.
+ * pthread_create() of a thread that blocks all signals except those of its own faults: signals are
+ * for the program's threads or the server's loop, but a program's handler may resolve a fault, such
+ * as a write to a protected page. 0 or an error number.
  */
 static inline int thread_create_masked(pthread_t *thread, void *(*run)(void *), void *arg)
 {

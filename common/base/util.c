@@ -126,7 +126,7 @@ size_t util_utf8_len(const char *text)
 	for (size_t i = 1; i < n; i++)
 		if ((p[i] & 0xc0) != 0x80)
 			return 0;
-	/* Overlong ones, surrogates, and what is above U+10FFFF. */
+	/* Overlong forms, surrogates, and code points above U+10FFFF. */
 	if ((*p == 0xe0 && p[1] < 0xa0) || (*p == 0xed && p[1] > 0x9f) ||
 	    (*p == 0xf0 && p[1] < 0x90) || (*p == 0xf4 && p[1] > 0x8f))
 		return 0;
@@ -180,7 +180,7 @@ bool util_takes_escapes(int fd)
 	       !(no_color && *no_color);
 }
 
-/* Bytes without meaning to a shell anywhere in a word. */
+/* True if no byte of `text` has a meaning for a shell. */
 static bool is_plain(const char *text)
 {
 	if (!*text)

@@ -55,15 +55,15 @@ size_t util_utf8_len(const char *text);
 const char *util_shell_word(const char *text, char *buf, size_t cap);
 
 /**
- * Open the closed ones of the descriptors 0 to 2 so that using them fails; otherwise the
- * next file or socket would get the number and receive stdout's or stderr's output. Call
- * first in main(). Ends the process if it cannot.
+ * Open those of the descriptors 0 to 2 that are closed, in a way that using them fails; otherwise
+ * the next file or socket would get the number and receive stdout's or stderr's output. Call first
+ * in main(). Ends the process on failure.
  */
 void util_occupy_standard_fds(void);
 
 /**
- * True if a write to `fd` can take place without waiting; false, with EAGAIN, if not.
- * Signals do not interrupt it.
+ * True if a write to `fd` would not block; false, with EAGAIN, if it would. Signals do not
+ * interrupt it.
  */
 bool util_writable(int fd);
 

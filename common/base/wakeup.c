@@ -88,7 +88,7 @@ int wakeup_watch(const struct wakeup *w, int epoll_fd, void *ptr)
 	return add(epoll_fd, w->fd[0], ptr);
 }
 
-/* Adding `fd` fails only if the instance watches it already. */
+/* EPOLL_CTL_ADD of `fd` fails only if the instance watches it already. */
 bool wakeup_watches(int epoll_fd, int fd)
 {
 	int err = add(epoll_fd, fd, NULL);

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * wakeup.h - a library's descriptors in a program that may close descriptors it does not
- * know (closefrom(3)) and get their numbers for its own files.
+ * wakeup.h - a library's descriptors in a program that may close descriptors it does not know
+ * (closefrom(3)) and reuse their numbers for its own files.
  *
- * A socket is recognized by its inode. Descriptors of epoll, timers and eventfd share one
- * inode; such a descriptor is recognized by the epoll instance that watches it, and the
- * instance by a socket that it watches. So threads are woken by a pair of sockets instead
- * of an eventfd. Another thread can still close the descriptor between check and use; that
- * is the program's race.
+ * A socket is recognized by its inode. Descriptors of epoll, timers and eventfd share one inode;
+ * such a descriptor is recognized by the epoll instance that watches it, and the instance by a
+ * socket that it watches. Therefore a pair of sockets, not an eventfd, wakes a thread. Another
+ * thread can still close the descriptor between check and use; that race is the program's.
  */
 #ifndef COMMON_BASE_WAKEUP_H
 #define COMMON_BASE_WAKEUP_H
@@ -39,15 +38,15 @@ struct wakeup {
 
 /** Open it: close-on-exec, non-blocking. 0 or an errno. */
 int wakeup_open(struct wakeup *w);
-/** Close the descriptors that are still its own. */
+/** Close those descriptors that are still this wakeup's. */
 void wakeup_close(struct wakeup *w);
-/** True if both descriptors are its own. Any thread. */
+/** True if both descriptors are still this wakeup's. Any thread. */
 bool wakeup_is_whole(const struct wakeup *w);
 /** False if the descriptor is gone. Never blocks. Any thread. */
 bool wakeup_ring(const struct wakeup *w);
 /**
- * Make it not readable; if it was rung very often, call again. False if it stays readable
- * because the other end is gone.
+ * Read what was rung; call again if it stays readable after very many rings. False if it stays
+ * readable because the other end is closed.
  */
 bool wakeup_clear(const struct wakeup *w);
 

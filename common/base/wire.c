@@ -16,7 +16,7 @@ struct wire wire_writer(void *buf, size_t cap)
 
 struct wire wire_reader(const void *buf, size_t len)
 {
-	/* A reader never writes; one struct serves both directions. */
+	/* A reader never writes through the pointer, so one struct serves both directions. */
 	return wire_writer((void *)(uintptr_t)buf, len);
 }
 
@@ -25,7 +25,9 @@ size_t wire_left(const struct wire *w)
 	return (size_t)(w->end - w->pos);
 }
 
-/* The place of the next `len` bytes; NULL and the sticky error if there are too few. */
+/*
+ * Advance by `len` bytes and return where they begin; NULL and the sticky error if fewer are left.
+ */
 static uint8_t *wire_step(struct wire *w, size_t len)
 {
 	uint8_t *p = w->pos;
