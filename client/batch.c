@@ -207,10 +207,10 @@ static bool turn(struct farkv *kv, const struct gets *g)
 		if (i >= n || op->result)
 			index_op_release(kv->conn.index, op);
 		held += op->held_bytes;
-		if (index_op_has_least(op))
+		if (index_op_is_minimal(op))
 			continue;
 		used = i + 1;
-		more |= kv->conn.index && index_op_has_more(kv->conn.index, op);
+		more |= kv->conn.index && index_op_is_oversized(kv->conn.index, op);
 	}
 	kv->ops_used = used;
 	return more || held > INDEX_HELD_KEEP;

@@ -365,7 +365,7 @@ static __attribute__((noinline)) int grant_request(struct conn *l, uint8_t cls,
 }
 
 int conn_ask_blocks(struct conn *l, uint8_t cls, uint64_t now,
-		    uint32_t spoken_for)
+		    uint32_t needed)
 {
 	uint32_t n = l->unsent[cls];
 
@@ -375,7 +375,7 @@ int conn_ask_blocks(struct conn *l, uint8_t cls, uint64_t now,
 	if (l->inv->n_ret)
 		return FARKV_ETIMEDOUT;
 	if (n == 0)
-		n = alloc_request(l->alloc, cls, now, spoken_for);
+		n = alloc_request(l->alloc, cls, now, needed);
 	if (n && l->scarce[cls])
 		conn_return_deferred(l, cls);
 	return n ? grant_request(l, cls, n) : 0;

@@ -100,12 +100,12 @@ void conn_handle_pending(struct conn *l);
 
 /**
  * Ask for blocks of `cls` if the allocator wants some at `now`; other operations of the call
- * will take `spoken_for` of them. Never waits. Inside the critical section, or with the
+ * will take `needed` of them. Never waits. Inside the critical section, or with the
  * inventory's lock. 0 (asked, or no need), FARKV_ETIMEDOUT (socket full: call again),
  * FARKV_EDISCONNECTED.
  */
 int conn_ask_blocks(struct conn *l, uint8_t cls, uint64_t now,
-		    uint32_t spoken_for);
+		    uint32_t needed);
 
 /**
  * Return surplus and exhausted blocks in one message (INVENTORY_RETURN_MAX), so that no put has

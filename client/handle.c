@@ -111,9 +111,9 @@ void handle_drop_borrowed(struct farkv *kv)
 void handle_shrink_ops(struct farkv *kv, size_t n)
 {
 	for (size_t i = 0; kv->conn.index && i < kv->ops_used; i++)
-		if (!index_op_has_least(&kv->ops[i]) &&
-		    index_op_has_more(kv->conn.index, &kv->ops[i]) &&
-		    (i >= n || !index_op_used_it(&kv->ops[i])))
+		if (!index_op_is_minimal(&kv->ops[i]) &&
+		    index_op_is_oversized(kv->conn.index, &kv->ops[i]) &&
+		    (i >= n || !index_op_used_quarter(&kv->ops[i])))
 			index_op_shrink(kv->conn.index, &kv->ops[i]);
 }
 

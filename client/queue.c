@@ -48,12 +48,12 @@ static void reclaim(struct farkv *kv)
 	struct request *r, *next = q ? q->fresh.first : NULL;
 
 	while (q && (r = list_take(&q->taken))) {
-		bool more = index_op_has_more(kv->conn.index, &r->op);
+		bool more = index_op_is_oversized(kv->conn.index, &r->op);
 
-		if (more && r->op.kind == INDEX_GET && index_op_used_it(&r->op) &&
+		if (more && r->op.kind == INDEX_GET && index_op_used_quarter(&r->op) &&
 		    (next = in_need(next, &r->op)))
 			swap_buffers(&r->op, &next->op);
-		if (more && index_op_has_more(kv->conn.index, &r->op))
+		if (more && index_op_is_oversized(kv->conn.index, &r->op))
 			index_op_shrink(kv->conn.index, &r->op);
 		index_op_release(kv->conn.index, &r->op);
 		if (r->line) {
@@ -93,7 +93,7 @@ static bool is_due(const struct farkv *kv)
 	if (q->dialling)
 		return dial_is_over(kv->dial);
 	if (q->inside) {
-		if (op_queue_rests(&q->opq) ||
+		if (op_queue_is_idle(&q->opq) ||
 		    op_queue_due(&q->opq) ||
 		    xport_broken(kv->conn.lane) || !notifier_watches(kv->notifier))
 			return true;
@@ -474,7 +474,7 @@ void queue_finish(struct farkv *kv)
 
 	if (!q || !q->inside)
 		return;
-	while (!op_queue_rests(&q->opq)) {
+	while (!op_queue_is_idle(&q->opq)) {
 		if (!index_reap(kv->conn.index, &q->opq))
 			atom_spin_hint();
 		while (index_take(&q->opq))

@@ -310,7 +310,7 @@ static bool enter(struct farkv *kv)
 		if (kv->conn.session && q->waiting.first && broken) {
 			q->inside = true;
 			mend(kv);
-			if (q->dialling || !op_queue_rests(&q->opq))
+			if (q->dialling || !op_queue_is_idle(&q->opq))
 				return q->inside;
 			queue_leave(kv);
 			continue;
@@ -561,12 +561,12 @@ void queue_turn(struct farkv *kv)
 			return;
 		if (q->inside)
 			advance(kv);
-		if (q->inside && op_queue_rests(&q->opq)) {
+		if (q->inside && op_queue_is_idle(&q->opq)) {
 			if (q->interrupted.first)
 				mend(kv);
 			if (q->dialling)
 				continue;
-			if (op_queue_rests(&q->opq))
+			if (op_queue_is_idle(&q->opq))
 				queue_leave(kv);
 		}
 		if (!queue_can_begin(q) && !queue_is_called(kv))
@@ -582,7 +582,7 @@ void queue_turn(struct farkv *kv)
 		begin_all(kv);
 		need(kv);
 	}
-	if (q->inside && op_queue_rests(&q->opq) && !q->interrupted.first)
+	if (q->inside && op_queue_is_idle(&q->opq) && !q->interrupted.first)
 		queue_leave(kv);
 	need(kv);
 }
@@ -613,6 +613,6 @@ void queue_kick(struct farkv *kv)
 	q->inside = true;
 	if (!qsbr_pending(kv->qsbr))
 		begin_all(kv);
-	if (op_queue_rests(&q->opq) && !q->interrupted.first)
+	if (op_queue_is_idle(&q->opq) && !q->interrupted.first)
 		queue_leave(kv);
 }

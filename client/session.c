@@ -448,7 +448,7 @@ static int claims_send(struct session *s, uint64_t until_ns)
 
 	if (!s->inv || !journal_sweep(s->inv->journal, &m.blocks.number))
 		return 0;
-	if (journal_overflown(s->inv->journal))
+	if (journal_overflowed(s->inv->journal))
 		return FARKV_ETOOLARGE;
 	while (!err && (m.blocks.n = (uint32_t)journal_next(
 				s->inv->journal, m.blocks.number, &cursor, refs,

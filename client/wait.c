@@ -108,7 +108,7 @@ static uint64_t give_up(struct farkv *kv, struct index_op *op, int err)
  * Blocks of its class that operations before ops[i] will take first; operations that wait for
  * something else have put theirs back.
  */
-static uint32_t spoken_for(struct index_op *const *ops, size_t i)
+static uint32_t blocks_needed(struct index_op *const *ops, size_t i)
 {
 	uint32_t n = 0;
 
@@ -282,7 +282,7 @@ static uint64_t wait_one(struct farkv *kv, struct index_op *const *ops, size_t i
 	switch (ops[i]->wait) {
 	case INDEX_WAIT_BLOCK:
 		inventory_lock(kv->conn.inv);
-		until = wait_block(kv, ops[i], now, spoken_for(ops, i));
+		until = wait_block(kv, ops[i], now, blocks_needed(ops, i));
 		inventory_unlock(kv->conn.inv);
 		return until;
 	case INDEX_WAIT_FULL:

@@ -10,7 +10,9 @@
 
 #include "common/base/util.h"
 
-/* One block to store a value, and one to overwrite it while the server is stopped. */
+/*
+ * A session needs one block to store a value, and one to overwrite it while the server is stopped.
+ */
 #define FIRST_GRANT 2u
 
 struct alloc *alloc_new(uint64_t grace_ns)
@@ -135,7 +137,7 @@ void alloc_date(struct alloc *a, uint64_t now)
 			   now + a->grace_ns);
 }
 
-/* In bytes; a block counts as 1/ALLOC_GAIN_BLOCKS of the threshold at least. */
+/* Counts bytes; a block counts as at least 1/ALLOC_GAIN_BLOCKS of the threshold. */
 void alloc_gain(struct alloc *a, uint8_t cls)
 {
 	a->gained += UTIL_MAX(class_bytes(cls), a->hoard_bytes / ALLOC_GAIN_SHARE /
@@ -157,7 +159,7 @@ static int retire(struct alloc *a, struct block_ref ref, uint64_t ready)
 	struct alloc_class *s = &a->cls[ref.cls];
 	uint64_t word = slot_pack(ref, 0, 0);
 
-	/* First the journal: the block was held, even if the rest fails. */
+	/* Record the block first: it was held, even if the rest fails. */
 	if (__builtin_expect(a->journal != NULL, 0) &&
 	    !journal_add(a->journal, ref))
 		a->journal = NULL;
@@ -234,22 +236,22 @@ static uint32_t grant_max(const struct alloc *a, uint8_t cls)
 }
 
 bool alloc_low(const struct alloc *a, uint8_t cls, uint64_t now,
-	       uint32_t spoken_for)
+	       uint32_t needed)
 {
 	const struct alloc_class *s = &a->cls[cls];
 
-	if (s->asking || (s->n_free > spoken_for &&
-			  s->n_free - spoken_for > s->last_grant * 3 / 8))
+	if (s->asking || (s->n_free > needed &&
+			  s->n_free - needed > s->last_grant * 3 / 8))
 		return false;
-	return s->n_free < spoken_for || !deferred_is_ready(s, now);
+	return s->n_free < needed || !deferred_is_ready(s, now);
 }
 
 uint32_t alloc_request(struct alloc *a, uint8_t cls, uint64_t now,
-		    uint32_t spoken_for)
+		    uint32_t needed)
 {
 	struct alloc_class *s = &a->cls[cls];
 
-	if (!alloc_low(a, cls, now, spoken_for))
+	if (!alloc_low(a, cls, now, needed))
 		return 0;
 	s->asking = true;
 	return UTIL_MIN(s->last_grant ? s->last_grant * 2 : FIRST_GRANT,
@@ -312,7 +314,7 @@ static size_t take_free(struct alloc_class *s, uint64_t now, uint64_t keep,
 /* The peak is halved after this many T with fewer deferred blocks. */
 #define PEAK_HALVED 32u
 
-/* Update the most blocks that were deferred at once. Idle time counts as T at most. */
+/* Update the largest number of blocks deferred at once. A pause counts as T at most. */
 static void peak_update(struct alloc_class *s, uint64_t now, uint64_t grace_ns)
 {
 	uint32_t deferred = alloc_class_deferred(s) - deferred_ready(s, now);
@@ -329,9 +331,9 @@ static void peak_update(struct alloc_class *s, uint64_t now, uint64_t grace_ns)
 }
 
 /*
- * Blocks that a class keeps: some grants' worth, and as many as were recently deferred at once, as
- * that many are needed again while those wait. Otherwise a session that pauses would give them
- * away.
+ * Number of blocks that a class keeps: some grants' worth, and at least as many as were recently
+ * deferred at once, because a session needs that many new ones while those wait. Without this bound
+ * a session that pauses would give them back.
  */
 static uint64_t reserve(const struct alloc_class *s)
 {
@@ -340,7 +342,7 @@ static uint64_t reserve(const struct alloc_class *s)
 	return UTIL_MAX(grants, (uint64_t)s->peak);
 }
 
-/* Free blocks of class `c`, but one less for the class that was used last. */
+/* Number of free blocks of class `c`, minus one for the class that was used last. */
 static uint64_t spare_count(const struct alloc *a, unsigned c, uint32_t newest,
 			uint64_t now)
 {
@@ -350,7 +352,9 @@ static uint64_t spare_count(const struct alloc *a, unsigned c, uint32_t newest,
 	return n && s->used == newest ? n - 1 : n;
 }
 
-/* Take free blocks above the bound over all classes, from the class unused for longest. */
+/*
+ * Take free blocks above the bound over all classes, beginning with the class unused for longest.
+ */
 static size_t take_over_bound(struct alloc *a, uint64_t now, struct block_ref *refs,
 			 size_t cap)
 {

@@ -7,8 +7,9 @@
  * free again under the next incarnation. So steady overwriting needs no server. No system call;
  * memory grows with the number of blocks held.
  *
- * No locks: one thread at a time. In a session that is its handle's thread inside the critical
- * section, or the holder of the inventory's lock while that thread is outside (client/inventory.h).
+ * No locks: one thread at a time. In a session this is the handle's thread inside the critical
+ * section, or, while that thread is outside, the holder of the inventory's lock
+ * (client/inventory.h).
  */
 #ifndef COMMON_INDEX_ALLOC_H
 #define COMMON_INDEX_ALLOC_H
@@ -27,9 +28,9 @@ struct alloc *alloc_new(uint64_t grace_ns);
 void alloc_free(struct alloc *a);
 
 /**
- * Bound the unused blocks by the region's size. Free blocks above ALLOC_HOARD_BYTES, or above
- * 1/ALLOC_HOARD_SHARE of the region if that is less, are surplus; no request but a first one is for
- * more than half of it. Without this call the bound is ALLOC_HOARD_BYTES.
+ * Bound the unused blocks by the region's size: free blocks above the lesser of ALLOC_HOARD_BYTES
+ * and 1/ALLOC_HOARD_SHARE of the region are surplus, and only a class's first request may ask for
+ * more than half of that. Without this call the bound is ALLOC_HOARD_BYTES.
  */
 void alloc_set_region(struct alloc *a, uint64_t region_bytes);
 
@@ -52,12 +53,12 @@ bool alloc_take(struct alloc *a, uint8_t cls, uint64_t now,
  */
 uint64_t alloc_peek(const struct alloc *a, uint8_t cls, uint32_t ahead);
 
-/** Put back a block whose content was never published: free at once. */
+/** Put back a block whose content was never published: it is free at once. FARKV_ENOMEM. */
 int alloc_put(struct alloc *a, struct block_ref ref);
 
 /**
- * alloc_put() of a block that was written: its next content has the next incarnation, so that the
- * unpublished content cannot pass for it.
+ * alloc_put() of a block that was written. Its next content gets the next incarnation, so that no
+ * slot word can name the unpublished content.
  */
 int alloc_put_written(struct alloc *a, struct block_ref ref);
 
@@ -68,7 +69,7 @@ int alloc_put_written(struct alloc *a, struct block_ref ref);
 int alloc_retire(struct alloc *a, struct block_ref ref, uint64_t now);
 
 /**
- * The same without a look at the clock: the block's T begins at the next alloc_date() or
+ * alloc_retire() without a clock reading: the block's T begins at the next alloc_date() or
  * alloc_retire().
  */
 int alloc_retire_undated(struct alloc *a, struct block_ref ref);
@@ -76,37 +77,37 @@ int alloc_retire_undated(struct alloc *a, struct block_ref ref);
 /** Begin T of all undated blocks at `now`. */
 void alloc_date(struct alloc *a, uint64_t now);
 
-/** Deferred blocks of `cls`, whether ready or dated or not. */
+/** Number of deferred blocks of `cls`, including undated and ready ones. */
 uint32_t alloc_deferred_count(const struct alloc *a, uint8_t cls);
 
 /**
- * When the oldest deferred block of `cls` becomes free; 0 if there is none, UINT64_MAX if it is
- * undated.
+ * Time at which the oldest deferred block of `cls` becomes free; 0 if there is none, UINT64_MAX if
+ * it is undated.
  */
 uint64_t alloc_next_ready(const struct alloc *a, uint8_t cls);
 
-/** Exhausted blocks, which must be given back. */
+/** Number of exhausted blocks, which must be given back. */
 uint32_t alloc_exhausted(const struct alloc *a);
 
-/** Free blocks of a class, without deferred ones. */
+/** Number of free blocks of a class, without deferred ones. */
 uint32_t alloc_count(const struct alloc *a, uint8_t cls);
 
 /** True if alloc_request() would ask for blocks of `cls`. */
 bool alloc_low(const struct alloc *a, uint8_t cls, uint64_t now,
-	       uint32_t spoken_for);
+	       uint32_t needed);
 
 /**
- * How many blocks of `cls` to ask the server for. 0 if a request is outstanding, if more blocks than
- * three eighths of the last grant are free beyond `spoken_for`, or if a deferred one is ready at
- * `now`. Starts at 2, so that a value can be overwritten without the server (I7), and doubles at each
- * request, up to ALLOC_GRANT_MAX blocks and ALLOC_GRANT_BYTES bytes (but at least 1). Any other
- * result than 0 marks the request as outstanding.
+ * How many blocks of `cls` to ask the server for. 0 if a request is outstanding, if a deferred
+ * block is ready at `now`, or if after subtracting `needed` more than three eighths of the last
+ * grant are free. Starts at 2, so that a value can be overwritten without the server (I7), and
+ * doubles with each request, up to ALLOC_GRANT_MAX blocks and ALLOC_GRANT_BYTES bytes (but at least
+ * 1 block). A result other than 0 marks the request as outstanding.
  */
 uint32_t alloc_request(struct alloc *a, uint8_t cls, uint64_t now,
-		    uint32_t spoken_for);
+		    uint32_t needed);
 
 /**
- * The request for `cls` was answered by `n` blocks; 0: the server is out of memory. FARKV_ENOMEM.
+ * The server answered the request for `cls` with `n` blocks; 0: it is out of memory. FARKV_ENOMEM.
  */
 int alloc_granted(struct alloc *a, uint8_t cls, const struct block_ref *refs,
 		size_t n);
@@ -137,9 +138,9 @@ size_t alloc_surplus(struct alloc *a, uint64_t now, struct block_ref *refs,
 void alloc_gain(struct alloc *a, uint8_t cls);
 
 /**
- * True if alloc_surplus() is due, because alloc_gain() has noted ALLOC_GAIN_BLOCKS blocks, or
- * 1/ALLOC_GAIN_SHARE of the bound of alloc_set_region() in bytes. Then counting starts again.
- * Blocks taken meanwhile are not subtracted.
+ * True if alloc_surplus() is due: alloc_gain() has noted ALLOC_GAIN_BLOCKS blocks, or
+ * 1/ALLOC_GAIN_SHARE of the bound of alloc_set_region() in bytes. True restarts the count. Blocks
+ * taken in the meantime are not subtracted.
  */
 bool alloc_surplus_due(struct alloc *a);
 
@@ -148,8 +149,8 @@ size_t alloc_give_deferred(struct alloc *a, uint8_t cls, struct block_ref *refs,
 			size_t cap);
 
 /**
- * Like alloc_surplus(), but everything held, batch by batch, until it returns 0. For closing, and
- * when others lack memory. Later requests start small again.
+ * Like alloc_surplus(), but for all blocks held: call until it returns 0. For closing, and when
+ * other sessions lack memory. Later requests start small again.
  */
 size_t alloc_drain(struct alloc *a, uint64_t now, struct block_ref *refs,
 		   size_t cap, enum return_kind *state_out);
@@ -163,7 +164,7 @@ size_t alloc_drain(struct alloc *a, uint64_t now, struct block_ref *refs,
 #define ALLOC_GAIN_BLOCKS 128u
 
 /*
- * ---- in line, for index/shm.h and publish.h ---------------------------------------------
+ * ---- inline, for index/shm.h and publish.h ----------------------------------------------
  *
  * A block is kept as the word that names it: a slot word without fingerprint and marks.
  */
@@ -173,7 +174,7 @@ struct deferred_item {
 	uint64_t ready; /* when it may be used again, or ALLOC_UNDATED */
 };
 
-/* After all dates; undated items are at the ring's end. */
+/* Later than any time; undated items are at the ring's end. */
 #define ALLOC_UNDATED UINT64_MAX
 
 /* Free blocks are a stack, deferred blocks a ring, oldest first. */
@@ -183,11 +184,11 @@ struct alloc_class {
 	uint32_t n_free, free_cap;
 	uint32_t head, tail, deferred_cap; /* head and tail are counters, not indices */
 	uint32_t n_undated; /* at the ring's end; may be too high after returns */
-	uint32_t peak;      /* the most that were deferred at once lately: peak_update() */
+	uint32_t peak;      /* most blocks deferred at once recently: peak_update() */
 	uint64_t peak_age;  /* time in use since it was reached or halved */
 	uint64_t seen_ns;   /* time of the last peak_update() */
 	uint32_t last_grant;
-	uint32_t used; /* alloc.epoch when one was last taken or granted */
+	uint32_t used; /* alloc.epoch when a block was last taken or granted */
 	bool asking;
 };
 
@@ -209,7 +210,7 @@ static inline uint32_t alloc_class_deferred(const struct alloc_class *s)
 	return s->tail - s->head;
 }
 
-/** The item of counter `at`, head to tail - 1. */
+/** The item with counter `at`, which is in [head, tail). */
 static inline struct deferred_item *deferred_item(const struct alloc_class *s, uint32_t at)
 {
 	return &s->deferred[at & (s->deferred_cap - 1)];
@@ -252,7 +253,7 @@ static inline bool alloc_class_has_spare(const struct alloc *a, const struct all
 	return !a->n_exhausted && (s->n_free > s->last_grant * 3 / 8 || deferred_is_ready(s, now));
 }
 
-/** True if alloc_surplus_due() is going to be true. */
+/** True if the next alloc_surplus_due() returns true. */
 static inline bool alloc_gained_many(const struct alloc *a)
 {
 	return a->gained >= a->hoard_bytes / ALLOC_GAIN_SHARE;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Round trips of an operation that begins from the cache are one, if nobody has written the key
- * since:
+ * Round trips of an operation that starts from the cache: one, if no other session has written the
+ * key since it was cached:
  *
  *   get                                    READ slot; READ block, unless that is cached
  *   put; others that would change the word WRITE block; CAS slot
@@ -9,9 +9,9 @@
  *   put and add of a new key, by a cached  WRITE block; CAS slot
  *   window
  *
- * The READ of the slot or the CAS shows whether the cache was right. If not, the operation goes on
- * from what was seen, or searches (index/step.c). doc/protocol.md, section "What is remembered",
- * proves this.
+ * The READ of the slot or the CAS shows whether the cache was right. If not, the operation
+ * continues with the word that was found, or searches (index/step.c). doc/protocol.md, section
+ * "What is remembered", proves this.
  */
 #include "config.h"
 
@@ -28,7 +28,7 @@
 #include "location.h"
 #include "value_cache.h"
 
-/* After this many looks at a changing slot, search. */
+/* After this many looks at a slot that keeps changing, search. */
 #define LOOKS_MAX 2u
 
 /* Images of windows, direct-mapped by offset. */
@@ -98,8 +98,8 @@ static struct location *find(struct index *ix, const struct index_op *op)
 }
 
 /*
- * The location that led the operation to its slot; NULL if it is another key's with the same first
- * hash.
+ * The location that led the operation to its slot; NULL if it belongs to another key with the same
+ * first hash.
  */
 static struct location *find_own(struct index *ix, const struct index_op *op)
 {
@@ -115,7 +115,7 @@ void cached_store(struct index *ix, const struct index_op *op, uint64_t word,
 				.word = word,
 				.version = version};
 
-	/* Nothing of a subtable that is being migrated is worth caching. */
+	/* Words of a subtable that is being migrated are about to change: cache none. */
 	if (!ix->cached || op->search.accept_frozen || (word & SLOT_FROZEN))
 		return;
 	what.check = location_check(op->key.data, op->key.len, op->key.hash);
@@ -152,8 +152,8 @@ static void cached_claimed(struct index *ix, const struct index_op *op, uint64_t
 		m->words[op->slot_at] = word;
 }
 
-/* Only a location that has been wrong is updated: this costs a look-up. */
-static void was_right(struct index *ix, const struct index_op *op)
+/* Only a location that was wrong before has a count to update: that costs a look-up. */
+static void count_hit(struct index *ix, const struct index_op *op)
 {
 	struct location *l = op->cached.doubted ? find(ix, op) : NULL;
 
@@ -162,7 +162,7 @@ static void was_right(struct index *ix, const struct index_op *op)
 		location_right(l);
 }
 
-static void was_wrong(struct index *ix, const struct index_op *op)
+static void count_stale(struct index *ix, const struct index_op *op)
 {
 	struct location *l = find_own(ix, op);
 
@@ -171,7 +171,7 @@ static void was_wrong(struct index *ix, const struct index_op *op)
 		location_wrong(l);
 }
 
-/* The slot seems not to be the key's: search. */
+/* The slot is probably not the key's: forget the location and search. */
 static enum next cached_forget(struct index *ix, struct index_op *op)
 {
 	struct location *l = find_own(ix, op);
@@ -185,9 +185,9 @@ static enum next cached_forget(struct index *ix, struct index_op *op)
 /* ---- READ slot, and the block that it is believed to name ------------------------ */
 
 /*
- * Where words tear, a slot that went from W to W|dead to another word can look like W again, half
- * and half. A CAS of W to itself shows the whole word and changes nothing; a reader without the
- * right to CAS READs twice.
+ * Where words tear, a slot that changed from W to W|dead and then to another word can be READ as W,
+ * one half from each. A CAS of W to W shows the whole word and changes nothing; a reader without
+ * the right to CAS READs twice.
  */
 static void add_look(struct index *ix, struct index_op *op, uint64_t word)
 {
@@ -222,8 +222,8 @@ static bool word_seen(const struct index *ix, struct index_op *op,
 }
 
 /*
- * If the block that `word` names is cached, copy it to where the READ would bring it: other
- * operations may change the value cache before this one ends.
+ * If the block that `word` names is cached, copy it to where the READ would have put it. Copied
+ * now, because other operations may change the value cache before this one ends.
  */
 static bool take_cached_value(const struct index *ix, struct index_op *op, uint64_t word)
 {
@@ -238,8 +238,8 @@ static bool take_cached_value(const struct index *ix, struct index_op *op, uint6
 }
 
 /*
- * A GET needs the block. Others need its head if the value may expire, as the value of a word may
- * that was not cached.
+ * A GET needs the block. Others need its head if the value may expire; of a word that was not
+ * cached, any value may.
  */
 static bool reads_block(const struct index_op *op)
 {
@@ -247,8 +247,8 @@ static bool reads_block(const struct index_op *op)
 }
 
 /*
- * True if CLOCK is READ, too. This operation has seen the word before, and a GET does with the
- * sample in most cases.
+ * True if CLOCK is READ, too. It is not if this is the operation's first look at the word, or for a
+ * GET, for which the sample is enough in most cases.
  */
 static bool reads_clock(const struct index_op *op)
 {
@@ -289,7 +289,7 @@ static enum next look(struct index *ix, struct index_op *op, uint64_t word)
 	return NEXT_POST;
 }
 
-/* A word that stands unchanged proves as much as the clock; see confirm_done(). */
+/* A word that is unchanged proves as much as the clock; see confirm_done(). */
 static enum next look_once_more(struct index *ix, struct index_op *op)
 {
 	ix->retries++;
@@ -298,7 +298,7 @@ static enum next look_once_more(struct index *ix, struct index_op *op)
 	return NEXT_POST;
 }
 
-/* The look has READ the block of a word that stands, or its head. */
+/* The look has READ the block, or its head, and the slot still held its word. */
 static enum next read_block(struct index *ix, struct index_op *op)
 {
 	uint64_t word = op->look.word;
@@ -316,14 +316,14 @@ static enum next read_block(struct index *ix, struct index_op *op)
 		return cached_forget(ix, op);
 	known = expiry_known(ix, op, word, &op->view);
 	if (op->look.nth == 1) {
-		was_right(ix, op);
+		count_hit(ix, op);
 		ix->cached->count.values += op->look.from_cache;
 	}
 	if (ix->cached->values && op->kind == INDEX_GET && !op->look.from_cache &&
 	    !op->look.seg_len)
 		value_cache_store(ix->cached->values, op->cached.slot, word, op->buf,
 			   block_view_room(&op->view));
-	/* Usually the cache is up to date, and nothing is written. */
+	/* Usually the cache is up to date, and is not written. */
 	if (op->look.nth > 1 || op->view.version != op->cached.version ||
 	    op->search.marked != op->cached.marked)
 		cached_store(ix, op, word, op->view.version);
@@ -349,11 +349,11 @@ static enum next reader_seen(struct index *ix, struct index_op *op, uint64_t see
 {
 	if (seen == op->look.word && !(seen & SLOT_DEAD))
 		return read_block(ix, op);
-	/* A DEAD word has no block to compare; whose the slot is takes both hashes. */
+	/* The block of a DEAD word is not compared, so both hashes decide whose slot it is. */
 	if ((seen & SLOT_DEAD) && !find_own(ix, op))
 		return cached_forget(ix, op);
 	if (op->look.nth == 1 && seen == op->look.word)
-		was_right(ix, op);
+		count_hit(ix, op);
 	if (seen & SLOT_DEAD) {
 		cached_store(ix, op, seen, 0);
 		return op_done(ix, op, FARKV_ENOTFOUND);
@@ -369,11 +369,11 @@ static enum next exists_seen(struct index *ix, struct index_op *op, uint64_t see
 {
 	if (seen != op->look.word || (seen & SLOT_DEAD) || op->look.block)
 		return reader_seen(ix, op, seen);
-	was_right(ix, op);
+	count_hit(ix, op);
 	return op_done(ix, op, 0);
 }
 
-/* A writer that might change nothing has seen the word. */
+/* A writer that might change nothing has READ the word. */
 static enum next writer_seen(struct index *ix, struct index_op *op, uint64_t seen)
 {
 	uint64_t version = seen == op->look.word ? op->cached.version : 0;
@@ -381,8 +381,8 @@ static enum next writer_seen(struct index *ix, struct index_op *op, uint64_t see
 	if (seen == op->look.word && op->look.block)
 		return read_block(ix, op);
 	if (seen == op->look.word)
-		was_right(ix, op);
-	/* Only the block tells the version of another word, and whether it has expired. */
+		count_hit(ix, op);
+	/* Only the block of another word shows its version and whether it has expired. */
 	if (!version && !(seen & SLOT_DEAD))
 		return look_at_seen(ix, op, seen);
 	return next_decide(op, seen, version);
@@ -403,7 +403,7 @@ enum next cached_looked(struct index *ix, struct index_op *op)
 	if (seen == op->look.word && op->kind == INDEX_GET)
 		return reader_seen(ix, op, seen);
 	if (seen != op->look.word)
-		was_wrong(ix, op);
+		count_stale(ix, op);
 	if ((seen & SLOT_FROZEN) || slot_is_null(seen) ||
 	    slot_fp(seen) != hash_fp(op->key.hash) ||
 	    !region_block_ok(&ix->sb, slot_off(seen), slot_class(seen)))
@@ -425,7 +425,7 @@ bool cached_look_at(struct index *ix, struct index_op *op, uint64_t word, enum n
 	op->cached = (struct op_cached){.slot = op_slot_off(op), .dated = true};
 	op->search.way = WAY_LOCATION;
 	op->search.settled = true;
-	op->look.nth = 1; /* that of the caller */
+	op->look.nth = 1; /* the caller made the first */
 	*next_out = look_at_seen(ix, op, word);
 	return true;
 }
@@ -454,7 +454,7 @@ static bool would_swap(const struct index_op *op, const struct location *l)
 static void begin_at(struct index *ix, struct index_op *op, const struct location *l)
 {
 	op->search.way = WAY_LOCATION;
-	op->search.settled = true; /* the slot's key is known, or the block tells */
+	op->search.settled = true; /* the slot's key is known, or the block shows it */
 	op->cached.slot = l->slot;
 	op->cached.version = l->version;
 	op->cached.doubted = l->stale != 0;
@@ -471,7 +471,7 @@ static bool known_slot(struct index *ix, struct index_op *op, enum next *next_ou
 	if (!l)
 		return false;
 	begin_at(ix, op, l);
-	/* Only a READ of the block tells whether a dated value still lives. */
+	/* Only a READ of the block shows whether an expiring value is still alive. */
 	if (!would_swap(op, l) || (l->dated && op->kind != INDEX_PUT)) {
 		*next_out = look(ix, op, l->word);
 		return true;
@@ -482,10 +482,10 @@ static bool known_slot(struct index *ix, struct index_op *op, enum next *next_ou
 }
 
 /*
- * Insert a new key by a window's image of any age. Slots bound to other keys still are; if the
+ * Insert a new key by a cached image of its window, of any age. A bound slot stays bound; if the
  * first EMPTY slot still is EMPTY, no slot has this key. A slot with the key's fingerprint must be
- * looked at, and nothing is concluded from FROZEN words. The page still belongs to the same
- * subtable, else there would have been a barrier.
+ * READ, and a FROZEN word proves nothing. The page still belongs to the same subtable, because a
+ * barrier would have dropped the image.
  */
 static bool new_key(struct index *ix, struct index_op *op, enum next *next_out)
 {
@@ -512,7 +512,10 @@ static bool new_key(struct index *ix, struct index_op *op, enum next *next_out)
 	return false;
 }
 
-/* A GET compares the key with the block's, and loses a round trip if the word is outdated. */
+/*
+ * A GET compares the key with the block's. If the word is outdated, the GET costs one more round
+ * trip.
+ */
 static const struct location *location_to_read(struct index *ix, const struct index_op *op)
 {
 	const struct location *l;
@@ -552,8 +555,9 @@ bool cached_start(struct index *ix, struct index_op *op, enum next *next_out)
 /* ---- a CAS that was lost ------------------------------------------------------------ */
 
 /*
- * A session may next read what it overwrites. The block's image is in `buf`, unless the value was
- * sent from elsewhere or the buffer has been reused; the version, which is unique, tells.
+ * Renew the cached value that this session has overwritten, as it may read it next. The block's
+ * image is in `buf`, unless the value was sent from elsewhere or the buffer was reused; the unique
+ * version shows which.
  */
 static void renew_cached_value(struct index *ix, const struct index_op *op)
 {
@@ -574,7 +578,7 @@ void cached_swapped(struct index *ix, const struct index_op *op)
 		return;
 	renew_cached_value(ix, op);
 	if (op->search.way == WAY_LOCATION && op->search.word_cached)
-		was_right(ix, op);
+		count_hit(ix, op);
 	if (op_inserts(op))
 		cached_claimed(ix, op, op->swap.desired);
 	cached_store(ix, op, op->swap.desired, op->version);
@@ -595,7 +599,7 @@ bool cached_lost(struct index *ix, struct index_op *op, uint64_t found,
 	if (op->search.way != WAY_LOCATION)
 		return false;
 	if (op->search.word_cached)
-		was_wrong(ix, op);
+		count_stale(ix, op);
 	if ((found & SLOT_FROZEN) || slot_is_null(found) ||
 	    slot_fp(found) != hash_fp(op->key.hash)) {
 		*next_out = cached_forget(ix, op);

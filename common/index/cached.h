@@ -19,27 +19,27 @@ void cached_drop(struct cached *w);
 const struct location_counters *cached_counters(const struct cached *w);
 
 /**
- * Begin a GET or EXISTS by a cached location; needs no directory. False: there is none, or it is
- * not to be used, and nothing has happened.
+ * Begin a GET or EXISTS by a cached location; needs no directory. False, without effect, if there
+ * is none or it must not be used.
  */
 bool cached_read(struct index *ix, struct index_op *op, enum next *next_out);
 /**
- * The same for writes, and for inserts by a cached window. The operation has its directory entry
- * and its block.
+ * cached_read() for writes, and for inserts by a cached window. The operation has its directory
+ * entry and its block.
  */
 bool cached_start(struct index *ix, struct index_op *op, enum next *next_out);
 /** The chain of OP_LOOK or OP_LOOK_AGAIN is done. */
 enum next cached_looked(struct index *ix, struct index_op *op);
 /**
- * A CAS found `found`. True: *next_out says how to go on. False: `found` is another word of the
- * same key, to be decided upon.
+ * A CAS found `found`. True: *next_out is the next step. False: `found` is another word of the same
+ * key, which the caller has to decide upon.
  */
 bool cached_lost(struct index *ix, struct index_op *op, uint64_t found,
 	       enum next *next_out);
 /**
- * This operation has seen `word` in its slot, which is the key's, and has to know whether that
- * value lives: READ CLOCK, the slot and the block's header, and decide. One round trip. False:
- * there is no cache, and nothing has happened.
+ * This operation found `word` in its slot, which is the key's, and must know whether that value has
+ * expired: READ CLOCK, the slot and the block's header, and decide. One round trip. False, without
+ * effect, if there is no cache.
  */
 bool cached_look_at(struct index *ix, struct index_op *op, uint64_t word, enum next *next_out);
 

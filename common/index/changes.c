@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Two lists of tables, in the order of hashes: those of the pass before, and those of this one. A pass
- * walks along the first and makes the second. A subtable that is still the same takes its table along,
- * with the words that have changed.
+ * There are two lists of tables, in the order of hashes: those of the previous pass, and those of
+ * this one. A pass reads along the first and builds the second. If a subtable is still the same,
+ * its table moves to the second list with the changed words updated.
  *
- * What is remembered of a slot is its word at the first look of the part, which is older than all that
- * the caller reads of its key later. Later looks of the part may find other words: then the next pass
- * finds them changed.
+ * A table has each slot's word as of the part's first look, which precedes all that the caller then
+ * reads of the slot's key. If a later look of the part finds another word, the next pass reports it
+ * as changed.
  */
 #include "config.h"
 
@@ -22,9 +22,9 @@
 
 #include "scan_priv.h"
 
-/* The rest of a word names a content. */
+/* Marks; the other bits of a word identify a content. */
 #define NO_CONTENT (SLOT_BLIND | SLOT_FROZEN)
-/* No slot's word: it differs from all. */
+/* Differs from every slot word. */
 #define UNKNOWN UINT64_MAX
 #define SET_BITS 14u
 #define SET_SLOTS (1u << SET_BITS)
@@ -33,7 +33,7 @@ static_assert(SET_SLOTS >= 2 * SUBTABLE_SLOTS, "a set of a subtable's words has 
 struct table {
 	uint64_t first, last; /* hashes */
 	uint64_t entry;
-	uint64_t looked_ns; /* not after the words were READ */
+	uint64_t looked_ns; /* time before the words were READ */
 	uint64_t *words;    /* SUBTABLE_SLOTS */
 };
 
@@ -44,24 +44,24 @@ struct tables {
 
 struct index_changes {
 	struct tables before, now;
-	size_t at; /* those of `before` up to here are over, and their words are gone */
+	size_t at; /* tables of `before` with a smaller index are done, their words freed */
 	uint64_t cursor;
-	uint64_t recur_ns; /* a word that was seen so long ago may name another content */
+	uint64_t recur_ns; /* after this time a word may name another content */
 	bool over;
 
-	uint64_t *doubt; /* bitmap of pages; NULL: none */
-	size_t doubt_pages;
-	bool doubts; /* there is a page in it */
+	uint64_t *invalid; /* bitmap of pages; NULL: none */
+	size_t invalid_pages;
+	bool has_invalid; /* a bit in it is set */
 
-	/* Of the part that is being read. */
+	/* Of the part that is being read: */
 	uint64_t first, last; /* hashes of its subtable */
 	uint64_t looked_ns;
 	struct table *same;   /* the remembered words of this very subtable, or NULL */
-	uint64_t *words;      /* without those: the words of the first look */
-	uint64_t changed[SUBTABLE_SLOTS]; /* with them: of the slots that have changed, ... */
+	uint64_t *words;      /* if `same` is NULL: the words of the first look */
+	uint64_t changed[SUBTABLE_SLOTS]; /* otherwise: new words of changed slots, ... */
 	uint16_t slot[SUBTABLE_SLOTS];    /* ... in this order */
 	size_t n_changed;
-	uint64_t set[SET_SLOTS]; /* contents that were listed before; 0: none */
+	uint64_t set[SET_SLOTS]; /* hash set of contents listed before; 0: free */
 
 	struct index_change change[SUBTABLE_SLOTS];
 	struct index_scan scan;
@@ -76,7 +76,7 @@ static void tables_drop(struct tables *t, size_t from)
 	t->n = 0;
 }
 
-/* Have room for one more. */
+/* Make room for one more table. */
 static bool tables_reserve(struct tables *t)
 {
 	size_t cap = t->cap ? 2 * t->cap : 64;
@@ -116,7 +116,7 @@ void index_changes_free(struct index_changes *c)
 	free(c->before.table);
 	free(c->now.table);
 	free(c->words);
-	free(c->doubt);
+	free(c->invalid);
 	index_scan_fini(&c->scan);
 	free(c);
 }
@@ -131,28 +131,28 @@ void index_changes_begin(struct index_changes *c)
 	c->at = 0;
 	c->cursor = 0;
 	c->over = false;
-	if (c->doubts)
-		memset(c->doubt, 0, (c->doubt_pages + 63) / 64 * sizeof(*c->doubt));
-	c->doubts = false;
+	if (c->has_invalid)
+		memset(c->invalid, 0, (c->invalid_pages + 63) / 64 * sizeof(*c->invalid));
+	c->has_invalid = false;
 }
 
-/* ---- doubts ------------------------------------------------------------------------------- */
+/* ---- invalid pages ------------------------------------------------------------------------ */
 
 int index_changes_invalidate(struct index_changes *c, const struct index *ix, uint64_t page,
 			     uint64_t pages)
 {
 	uint64_t all = ix->sb.region_bytes / PAGE_BYTES, end;
 
-	if (!c->doubt) {
-		c->doubt = calloc((all + 63) / 64, sizeof(*c->doubt));
-		if (!c->doubt)
+	if (!c->invalid) {
+		c->invalid = calloc((all + 63) / 64, sizeof(*c->invalid));
+		if (!c->invalid)
 			return err_set(FARKV_ENOMEM, "no memory to follow a server");
-		c->doubt_pages = all;
+		c->invalid_pages = all;
 	}
 	end = page < all ? page + UTIL_MIN(pages, all - page) : page;
 	for (; page < end; page++)
-		c->doubt[page / 64] |= UINT64_C(1) << page % 64;
-	c->doubts = true;
+		c->invalid[page / 64] |= UINT64_C(1) << page % 64;
+	c->has_invalid = true;
 	return 0;
 }
 
@@ -162,16 +162,16 @@ void index_changes_invalidate_all(struct index_changes *c)
 	c->at = 0;
 }
 
-static bool is_doubtful(const struct index_changes *c, uint64_t word)
+static bool is_invalid(const struct index_changes *c, uint64_t word)
 {
 	uint64_t page = slot_off(word) / PAGE_BYTES;
 
-	return c->doubts && page < c->doubt_pages && (c->doubt[page / 64] >> page % 64 & 1);
+	return c->has_invalid && page < c->invalid_pages && (c->invalid[page / 64] >> page % 64 & 1);
 }
 
 /* ---- what was listed before ------------------------------------------------------------------ */
 
-/* The place of a content in the set, or where it would be. */
+/* The place of `content` in the set, or the free place where it belongs. */
 static uint64_t *set_find(struct index_changes *c, uint64_t content)
 {
 	size_t i = content * UINT64_C(0x9E3779B97F4A7C15) >> (64 - SET_BITS);
@@ -182,8 +182,8 @@ static uint64_t *set_find(struct index_changes *c, uint64_t content)
 }
 
 /*
- * Of the tables that the part meets. In practice that is one: a subtable's range is never joined with
- * another's.
+ * Fill the set from the previous tables that overlap the part. In practice that is one, because
+ * subtables are never joined.
  */
 static void set_make(struct index_changes *c, const struct index_scan *s, uint64_t fresh_ns)
 {
@@ -197,7 +197,7 @@ static void set_make(struct index_changes *c, const struct index_scan *s, uint64
 			uint64_t w = t->words[at];
 
 			if (slot_is_null(w) || (w & SLOT_DEAD) || w == UNKNOWN ||
-			    is_doubtful(c, w) || n >= SUBTABLE_SLOTS)
+			    is_invalid(c, w) || n >= SUBTABLE_SLOTS)
 				continue;
 			*set_find(c, w) = w;
 			n++;
@@ -220,8 +220,8 @@ static void note(struct index_changes *c, struct index_scan *s, unsigned at)
 }
 
 /*
- * True if a word of the line has changed. The first of two READs decides: a word that changes after it
- * is found changed by the next pass.
+ * True if a word of the line has changed. `now` is the first of two READs: the next pass reports a
+ * word that changes after it.
  */
 static bool differs(const uint64_t *now, const uint64_t *old)
 {
@@ -232,19 +232,19 @@ static bool differs(const uint64_t *now, const uint64_t *old)
 	return any != 0;
 }
 
-/* The slots whose words have changed. */
+/* List the slots whose words have changed. */
 static void pick_changed(struct index_changes *c, struct index_scan *s)
 {
 	const uint64_t *old = c->same->words;
 
 	for (unsigned line = 0; line < SUBTABLE_SLOTS; line += LINE_SLOTS) {
-		if (!c->doubts && !differs(s->image[0] + line, old + line))
+		if (!c->has_invalid && !differs(s->image[0] + line, old + line))
 			continue;
 		for (unsigned at = line; at < line + LINE_SLOTS; at++) {
 			uint64_t w = content_at(s, at);
 
 			if (w != old[at] || w == UNKNOWN ||
-			    (!slot_is_null(w) && is_doubtful(c, w)))
+			    (!slot_is_null(w) && is_invalid(c, w)))
 				note(c, s, at);
 		}
 	}
@@ -260,7 +260,10 @@ static void pick_all(struct index_changes *c, struct index_scan *s, uint64_t fre
 	set_make(c, s, fresh_ns);
 }
 
-/* After the first look. Words that are older than this may have come again without a reset. */
+/*
+ * Called after the first look. Words older than `fresh_ns` may name another content even without a
+ * reset.
+ */
 static void pick(void *arg, struct index_scan *s)
 {
 	struct index_changes *c = arg;
@@ -286,7 +289,7 @@ static void pick(void *arg, struct index_scan *s)
 
 /* ---- a part ------------------------------------------------------------------------------------ */
 
-/* Blocks that could not be read: look at them again in the next pass. False: there are too many. */
+/* Have the next pass look again at blocks that could not be read. False: there are too many. */
 static bool forget_lost(const struct index_scan *s, uint64_t *words)
 {
 	for (unsigned i = 0; i < s->damaged && i < SCAN_LOST; i++)
@@ -294,7 +297,7 @@ static bool forget_lost(const struct index_scan *s, uint64_t *words)
 	return s->damaged <= SCAN_LOST;
 }
 
-/* Remember the words of the part, if it is a whole subtable. */
+/* Remember the part's words, if it is a whole subtable. */
 static void keep_words(struct index_changes *c, const struct index_scan *s)
 {
 	struct table t = {.first = c->first, .last = c->last, .entry = s->place.entry,
@@ -314,8 +317,8 @@ static void keep_words(struct index_changes *c, const struct index_scan *s)
 		c->words = NULL;
 }
 
-/* Give up the tables that end with this part. */
-static void pass_by(struct index_changes *c, uint64_t last)
+/* Free the tables that end within this part. */
+static void drop_passed(struct index_changes *c, uint64_t last)
 {
 	for (; c->at < c->before.n && c->before.table[c->at].last <= last; c->at++)
 		free(c->before.table[c->at].words);
@@ -350,7 +353,9 @@ int index_changes_next(struct index *ix, struct index_changes *c, uint64_t deadl
 		c->words = malloc(PAGE_BYTES);
 	if (!c->words || !tables_reserve(&c->now))
 		return err_set(FARKV_ENOMEM, "no memory to follow a server");
-	/* An incarnation takes at least T, by a clock that may be twice as fast. */
+	/*
+	 * A block takes at least T for each incarnation, by a clock that may run at twice the rate.
+	 */
 	c->recur_ns = INC_COUNT * ix->sb.grace_ns / 2;
 	err = scan_read(ix, &c->scan, c->cursor, deadline_ns);
 	if (err)
@@ -361,7 +366,7 @@ int index_changes_next(struct index *ix, struct index_changes *c, uint64_t deadl
 					   .whole = !c->scan.dead_too,
 					   .change = c->change,
 					   .n = list(c)};
-	pass_by(c, out->last);
+	drop_passed(c, out->last);
 	c->cursor = out->last + 1;
 	c->over = c->cursor == 0;
 	return 0;

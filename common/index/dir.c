@@ -25,7 +25,7 @@ int dir_run_chains(struct index *ix, struct xport_chain *c, unsigned n,
 		xport_poll(ix->lane);
 		if (!c[n - 1].done && index_now(ix) > deadline_ns) {
 			xport_break(ix->lane, FARKV_ETIMEDOUT);
-			/* The lane must forget the chains. */
+			/* Make the lane forget the chains. */
 			xport_poll(ix->lane);
 			return err_set(FARKV_ETIMEDOUT,
 				       "the index could not be read in time");
@@ -141,7 +141,7 @@ bool dir_find(struct index *ix, struct index_op *op, uint64_t deadline_ns,
 	    !region_page_ok(&ix->sb, entry_page(op->entry))) {
 		ix->dirword = 0;
 		*next_out = op_again_bounded(ix, op,
-					     "a directory entry leads nowhere");
+					     "a directory entry names no page of the region");
 		return false;
 	}
 	return true;
@@ -169,8 +169,8 @@ enum dir_fate dir_judge(struct index *ix, const struct dir_place *p, const uint6
 }
 
 /*
- * The words were READ before the entry: if the entry still leads here, they were current when it
- * was READ.
+ * Decide where the operation continues. The window's words were READ before the entry: if the entry
+ * still leads here, they were current when they were READ.
  */
 enum next dir_look(struct index *ix, struct index_op *op)
 {
@@ -194,9 +194,9 @@ enum next dir_looked(struct index *ix, struct index_op *op)
 
 	switch (dir_judge(ix, &here, op_scratch(op))) {
 	case DIR_DOUBLED:
-		return op_again_bounded(ix, op, "the directory never rests");
+		return op_again_bounded(ix, op, "the directory keeps changing");
 	case DIR_TORN:
-		return op_again_bounded(ix, op, "a directory entry never rests");
+		return op_again_bounded(ix, op, "a directory entry keeps changing");
 	case DIR_MOVED:
 		return op_again(ix, op);
 	case DIR_HERE:
@@ -204,7 +204,10 @@ enum next dir_looked(struct index *ix, struct index_op *op)
 	}
 	if (op->moved.odd)
 		return op_again_bounded(ix, op, "a slot of another subtable");
-	/* Resolving must not leave the critical section: barriers do not know its words. */
+	/*
+	 * An operation that resolves a CAS must not leave the critical section: a barrier does not
+	 * know its words.
+	 */
 	if (!kind_reads(op->kind) && op->doubt != DOUBT_RESOLVING)
 		return op_wait(ix, op, INDEX_WAIT_FROZEN);
 	op->search.accept_frozen = true;

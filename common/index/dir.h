@@ -16,9 +16,9 @@
 int dir_refill(struct index *ix, uint64_t deadline_ns);
 
 /**
- * Post `n` chains with one doorbell and wait for all of them: one round trip. Spins on the lane; if
- * it is silent at `deadline_ns` (clock_now_ns()) the lane breaks. For the directory and scans;
- * operations are driven by run.h. Returns the status of the first chain that failed,
+ * Post `n` chains with one doorbell and wait for all of them: one round trip. Spins on the lane;
+ * breaks the lane if they are not done at `deadline_ns` (clock_now_ns()). For the directory and
+ * scans; run.h drives operations. Returns the status of the first chain that failed,
  * FARKV_ETIMEDOUT, or the errors of xport_post().
  */
 int dir_run_chains(struct index *ix, struct xport_chain *c, unsigned n,
@@ -48,8 +48,8 @@ enum dir_fate dir_judge(struct index *ix, const struct dir_place *p, const uint6
 void dir_free(struct index *ix);
 
 /**
- * Set the operation's directory entry by the cached copy, which is read if there is none. False:
- * the entry is not usable, or the copy could not be read; *next_out says how to go on.
+ * Set the operation's directory entry from the cached copy, which is read if there is none. False:
+ * the entry is not usable, or the copy could not be read; *next_out is the next step.
  */
 bool dir_find(struct index *ix, struct index_op *op, uint64_t deadline_ns,
 	      enum next *next_out);
@@ -57,8 +57,8 @@ bool dir_find(struct index *ix, struct index_op *op, uint64_t deadline_ns,
 /** NEXT_MOVED: the chain of OP_MOVED. */
 enum next dir_look(struct index *ix, struct index_op *op);
 /**
- * The chain of OP_MOVED is done. If the subtable was replaced: NEXT_AGAIN. If not: a GET, and an
- * operation that resolves a lost CAS, walk the window (NEXT_WALK); a writer waits.
+ * The chain of OP_MOVED is done. If the subtable was replaced: NEXT_AGAIN. Otherwise a GET, or an
+ * operation that resolves a lost CAS, walks the window (NEXT_WALK), and a writer waits.
  */
 enum next dir_looked(struct index *ix, struct index_op *op);
 

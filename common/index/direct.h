@@ -14,8 +14,8 @@
 #include "window_scan.h"
 
 /**
- * True if the slot still holds `word`. Then the block was published, and so unchanged (I2), all the
- * time since the word was first loaded: this replaces the clock of I4.
+ * True if the slot still holds `word`. If so, the block was published, and so unchanged (I2), ever
+ * since the word was first loaded; the clock of I4 is not needed.
  */
 static inline bool still_holds(const uint64_t *slot, uint64_t word)
 {
@@ -35,7 +35,10 @@ static inline bool loads_usable(const struct index *ix)
 	return (ix->lane->caps & XPORT_DIRECT) && !xport_broken(ix->lane) && ix->dirword;
 }
 
-/** Then: the window of a key of this hash; NULL if the directory's entry is not usable. */
+/**
+ * With loads_usable(): the window of a key of this hash; NULL if the directory's entry is not
+ * usable.
+ */
 static inline const uint64_t *window_of(const struct index *ix, uint64_t hash)
 {
 	uint64_t entry = ix->entries[hash_dir_index(hash, dirword_depth(ix->dirword))];

@@ -7,13 +7,15 @@
 
 #include "common/base/err.h"
 
-/* A writer dates its value by a sample of at most this age: if the server was stopped since, the
- * value lives longer by as much. */
+/*
+ * A writer computes its value's expiry from a sample of at most this age. If the server was stopped
+ * since the sample, the value lives longer by that time.
+ */
 #define SAMPLE_AGE_NS NS_PER_SEC
 
 /* ---- CLOCK is READ --------------------------------------------------------- */
 
-/* Where CLOCK comes to; the first two scratch words are a look's at the slot. */
+/* Scratch word for CLOCK; a look at the slot uses the first two. */
 #define CLOCK_AT 2u
 
 /* READ CLOCK next, or where words tear twice. */
@@ -74,14 +76,16 @@ static bool known_by_sample(const struct index *ix, struct index_op *op,
 {
 	uint64_t since;
 
-	/* CLOCK had reached this before the slot was READ: the moment of that READ counts. */
+	/*
+	 * CLOCK had reached this before the slot was READ, so the value had expired at that READ.
+	 */
 	if (op->search.clock_ms && left_at(view, op->search.clock_ms) == 0) {
 		op->left_ms = 0;
 		return true;
 	}
 	if (!ix->clock_ms)
 		return false;
-	/* What CLOCK can have reached by now: clocks run at rates within a factor of two. */
+	/* The latest that CLOCK can show now: clocks run at rates within a factor of two. */
 	since = since_sample_ms(ix);
 	if (left_at(view, ix->clock_ms + REGION_CLOCK_STEP_MS + 2 * (since + 1)) == 0)
 		return false;
@@ -98,7 +102,7 @@ bool expiry_known(struct index *ix, struct index_op *op, uint64_t word,
 	op->left_ms = BLOCK_NEVER;
 	if (!view->expiry)
 		return true;
-	/* The word stood before CLOCK was READ, and stands now. */
+	/* The slot held the word before CLOCK was READ, and holds it now. */
 	if (op->aged.word == word) {
 		op->left_ms = left_at(view, op->aged.ms);
 		return true;

@@ -2,12 +2,12 @@
 /**
  * index/heat.h - in a cache, mark the keys that are used: the server keeps those for longer.
  *
- * Marks are bytes of the heat area, which rank keys and nothing else. A GET that finds its value
- * marks its slot, and so does a write that overwrites one; an insert does not. Over mapped memory
- * that is a store, if the byte is 0. Other lanes mark once per location that the handle comes to
- * know, and then with probability 1/2: a WRITE of one byte in a chain that is posted anyway, so it
- * costs no round trip. A server that rebuilds a subtable clears its marks and makes its locations
- * unknown, so a key in use is marked again.
+ * Marks are bytes of the heat area; they rank keys and have no other meaning. A GET that finds its
+ * value marks its slot, and so does a write that overwrites one; an insert does not. Over mapped
+ * memory a mark is a store, made only if the byte is 0. Other lanes mark a key with probability
+ * 1/2, once each time its location becomes known to the handle: a WRITE of one byte in a chain that
+ * is posted anyway, so it costs no round trip. A server that rebuilds a subtable clears its marks
+ * and invalidates its locations, so a key in use is marked again.
  */
 #ifndef COMMON_INDEX_HEAT_H
 #define COMMON_INDEX_HEAT_H
@@ -26,7 +26,7 @@ static __attribute__((noinline, unused)) void heat_set(const struct index *ix, u
 		atom_store_relaxed(heat, 1);
 }
 
-/** The key of the slot at `off` was used. Nothing but over mapped memory. */
+/** Mark the key of the slot at `off` as used. No effect unless the region is mapped. */
 static inline void heat_mark(const struct index *ix, uint64_t off)
 {
 	if (__builtin_expect(ix->heat != NULL, 0))
@@ -47,9 +47,9 @@ static inline bool heat_kind(unsigned kind)
 }
 
 /**
- * The operation uses the slot at `off`, whose location is new to this handle, or probably does:
- * add a WRITE of its mark to the chain that is made, or not, with equal probability. Not over
- * mapped memory, nor without the right to write.
+ * The operation uses, or probably uses, the slot at `off`, whose location is new to this handle:
+ * with probability 1/2 add a WRITE of its mark to the chain being built. No effect over mapped
+ * memory, or without the right to write.
  */
 static inline void heat_write(struct index *ix, struct index_op *op, uint64_t off)
 {
@@ -58,7 +58,7 @@ static inline void heat_write(struct index *ix, struct index_op *op, uint64_t of
 	if (!ix->marks || op->search.marked || !heat_kind(op->kind))
 		return;
 	op->search.marked = true;
-	/* A Weyl sequence: half of any regular selection of its members have bit 63. */
+	/* A Weyl sequence: in any regular selection of its members half have bit 63. */
 	ix->mark_turn += UINT64_C(0x9E3779B97F4A7C15);
 	if (!(ix->mark_turn >> 63))
 		return;

@@ -39,9 +39,9 @@ int index_open(const struct superblock *sb, struct xport_lane *lane,
 void index_close(struct index *ix);
 
 /**
- * Write versions prefix << 32 | 1, 2, ... from now on. The server gives each prefix once. Call
- * again with a fresh one when index_versions_left() is low; an operation that finds none left ends
- * with FARKV_EDISCONNECTED.
+ * From now on write versions prefix << 32 | 1, 2, ... The server gives out each prefix once. Call
+ * again with a new one when index_versions_left() is low; an operation that finds no version left
+ * ends with FARKV_EDISCONNECTED.
  */
 void index_set_prefix(struct index *ix, uint32_t prefix);
 
@@ -59,8 +59,8 @@ void index_drop_cache(struct index *ix);
 
 /**
  * Cache the locations of up to `entries` keys, and some windows: operations on them take one round
- * trip. For lanes that are not mapped, before the first operation. FARKV_ENOMEM: nothing is cached,
- * as with 0 entries.
+ * trip. For lanes that are not mapped; call before the first operation. FARKV_ENOMEM, or 0 entries:
+ * nothing is cached.
  */
 int index_cache_locations(struct index *ix, size_t entries);
 
@@ -77,7 +77,7 @@ struct location_counters index_cache_counters(const struct index *ix);
 /** Steps that had to be repeated since index_open(). */
 uint64_t index_retries(const struct index *ix);
 
-/** From now on gets and writes leave no marks of use (index/heat.h). */
+/** From now on gets and writes mark no keys as used (index/heat.h). */
 void index_mark_nothing(struct index *ix);
 
 /** Last clock reading; may be stale. */

@@ -62,11 +62,11 @@ struct index {
 	uint32_t undated;   /* blocks retired since the clock was last read for one */
 	uint8_t *heat; /* the heat area of a mapped cache; NULL: none */
 	uint64_t mark_turn; /* heat_write() */
-	bool marks; /* a cache that is not mapped, and may be written */
+	bool marks; /* the store is a cache, not mapped, and may be written */
 	uint64_t retries;
-	uint64_t clock_ms;  /* CLOCK when it was last READ; 0: never, or it was 0 */
-	uint64_t clock_at_ns; /* ... which began no earlier than this */
-	uint32_t usual_len; /* length of the last value that a GET by loads found */
+	uint64_t clock_ms;  /* sample of CLOCK; 0: none, or it was 0 */
+	uint64_t clock_at_ns; /* time before its READ began */
+	uint32_t usual_len; /* length of the last value found by a GET by loads */
 	struct backoff backoff;
 };
 
@@ -81,7 +81,7 @@ static inline void index_backoff(struct index *ix)
 	backoff_wait(&ix->backoff, ix->versions.counter, ix->versions.prefix);
 }
 
-/** A time not after the READs posted next: I4 counts from it. */
+/** A time before the next READs are posted: I4 counts from it. */
 static inline uint64_t index_begin_ns(const struct index *ix)
 {
 	return ix->run_began_ns ? ix->run_began_ns : index_now(ix);

@@ -9,15 +9,15 @@
 #include "common/base/util.h"
 
 /*
- * Hash tables, each twice as large as the previous one. Additions go to the last until it
- * is half full; lookups ask all. No table is ever copied, so every addition takes equally
- * long.
+ * Hash tables, each twice as large as the previous one. A block is added to the last table until
+ * that is half full; a look-up searches all. No table is ever copied, so every addition takes
+ * equally long.
  */
 #define FIRST_BITS 12
 #define TABLES_MAX 11
 static_assert((UINT32_C(1) << (FIRST_BITS - 1 + TABLES_MAX)) -
 		      (UINT32_C(1) << (FIRST_BITS - 1)) == JOURNAL_MAX,
-	      "the tables, half full, hold what is promised");
+	      "half-full tables hold JOURNAL_MAX blocks");
 
 /* A table word is the block's offset, with its class in the low bits. */
 #define CLASS_BITS 8
@@ -107,7 +107,7 @@ static bool table_has(const struct table *t, uint64_t off)
 	return false;
 }
 
-/* A block that was reused with another class gets a second entry. */
+/* A block that was reused with another class has a second entry. */
 static void table_add(struct table *t, uint64_t word)
 {
 	uint64_t mask = (UINT64_C(1) << t->bits) - 1;
@@ -199,7 +199,7 @@ bool journal_sweep(struct journal *j, uint64_t *number_out)
 	return on;
 }
 
-bool journal_overflown(struct journal *j)
+bool journal_overflowed(struct journal *j)
 {
 	bool over;
 

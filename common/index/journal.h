@@ -2,12 +2,12 @@
 /**
  * journal.h - the blocks that a session held at any time since a sweep began.
  *
- * A set that only grows from journal_begin() to journal_end(); one thread may add while
- * another looks up. A set that gets too large or finds no memory contains every block from
- * then on: a block in use is never denied, and a later sweep finds what leaked.
+ * A set that only grows from journal_begin() to journal_end(); one thread may add while another
+ * looks up. When the set gets too large or finds no memory, every block counts as a member: no
+ * block in use is lost, and a later sweep finds the leaked ones.
  *
- * Memory: 16 to 32 bytes per block, at most 64 MiB, none while the journal is off. Entries
- * never move, so no addition takes long.
+ * Memory: 16 to 32 bytes per block, at most 64 MiB, none while the journal is off. Entries never
+ * move, so no addition takes long.
  */
 #ifndef COMMON_INDEX_JOURNAL_H
 #define COMMON_INDEX_JOURNAL_H
@@ -36,22 +36,22 @@ void journal_end(struct journal *j);
 bool journal_add(struct journal *j, struct block_ref ref);
 
 /**
- * Keep those of refs[0..n-1] that are in the set of the sweep `number`, in order; returns
- * how many. Keeps all if the set overflowed, none if that sweep is not on.
+ * Keep those of refs[0..n-1] that are in the set of the sweep `number`, in order; returns how many.
+ * Keeps all if the set overflowed, none if that sweep is not being recorded.
  */
 size_t journal_filter(struct journal *j, uint64_t number,
 		      struct block_ref *refs, size_t n);
 
-/** The sweep that is recorded; false if there is none. */
+/** The number of the sweep that is being recorded; false if there is none. */
 bool journal_sweep(struct journal *j, uint64_t *number_out);
 
-/** True if the journal is on and the set overflowed, so that it contains every block. */
-bool journal_overflown(struct journal *j);
+/** True if the journal is on and its set overflowed, so that every block is a member. */
+bool journal_overflowed(struct journal *j);
 
 /**
- * Read the set of the sweep `number` piece by piece: up to `cap` blocks, incarnation 0,
- * from *cursor on, initially 0. Returns 0 at the end, and if that sweep is over. Blocks may
- * come twice.
+ * Read the set of the sweep `number` piece by piece: up to `cap` blocks, with incarnation 0, from
+ * *cursor on (initially 0). Returns 0 at the end, and if that sweep is over. Some blocks come
+ * twice.
  */
 size_t journal_next(struct journal *j, uint64_t number, uint64_t *cursor,
 		    struct block_ref *refs, size_t cap);

@@ -54,7 +54,7 @@ uint64_t location_check(const void *key, size_t len, uint64_t hash)
 	return XXH3_64bits_withSeed(key, len, hash ^ CHECK_SALT);
 }
 
-/* Independent of the bits for directory index, home line and fingerprint. */
+/* Uses other bits of the hash than directory index, home line and fingerprint do. */
 static struct location *set_of(const struct location_cache *lc, uint64_t hash)
 {
 	size_t set = (size_t)(hash * UINT64_C(0xD6E8FEB86659FD93) >> 24) &
@@ -97,7 +97,7 @@ struct location *location_guess(struct location_cache *lc, uint64_t hash)
 	return NULL;
 }
 
-/* The key's own entry, an empty one, or the first whose use count reaches 0. */
+/* The key's own entry, an empty one, or the first one whose use count drops to 0. */
 static struct location *place_for(struct location_cache *lc,
 				  const struct location *what)
 {
@@ -129,7 +129,7 @@ void location_store(struct location_cache *lc, const struct location *what)
 	struct location *l = place_for(lc, what);
 	unsigned stale = l->stale;
 
-	/* The location was right, found by a search. */
+	/* A search found the same word, so the location was right. */
 	if (stale && l->word == what->word)
 		stale--;
 	*l = *what;
@@ -146,7 +146,7 @@ void location_forget(struct location *l)
 void location_drop(struct location_cache *lc)
 {
 	lc->epoch = (lc->epoch + 1) % EPOCHS;
-	/* Epochs wrap: an old entry must not look current. */
+	/* The epoch wraps around: no old entry may look current. */
 	if (lc->epoch == 0)
 		memset(lc->entries, 0, location_cache_bytes(lc));
 }

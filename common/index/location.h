@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * location.h - a client's cache of where keys are: slot, the word last seen there, and the
+ * location.h - a client's cache of where keys are: the slot, the word last seen there, and the
  * version of the block that the word names.
  *
- * An entry may be of any age (I5): the slot is its key's for ever (I1), or lies in a
- * subtable whose words are all FROZEN. A barrier ends that guarantee, so answering one
- * empties the cache.
+ * An entry may be of any age (I5): the slot is its key's for good (I1), or lies in a subtable whose
+ * words are all FROZEN. A barrier ends that guarantee, so a session empties the cache before it
+ * answers one.
  *
  * A write that trusts an entry changes a slot without reading the key there. So entries are
- * identified by two hashes of the key with different seeds, 128 bits together: two keys of
- * one store collide with probability 1/2 after 2^64 keys.
+ * identified by two hashes of the key with different seeds, 128 bits together: in a store with 2^64
+ * keys two of them collide with probability 1/2.
  *
- * Memory is allocated once, in sets of LOCATION_WAYS entries. A full set evicts an entry
- * that was not used recently: uses are counted, and an insertion counts them down, as CLOCK
- * does (Corbato 1968), but always from the set's first entry on. One thread.
+ * Memory is allocated once, in sets of LOCATION_WAYS entries. A full set evicts an entry that was
+ * not used recently: uses are counted, and an insertion counts them down, as CLOCK does (Corbato
+ * 1968), but always from the set's first entry on. One thread.
  */
 #ifndef COMMON_INDEX_LOCATION_H
 #define COMMON_INDEX_LOCATION_H
@@ -38,7 +38,7 @@ struct location {
 	uint64_t used : 2;    /* CLOCK's count */
 	uint64_t stale : 2;   /* misses minus hits, 0..LOCATION_STALE_MAX */
 	uint64_t dated : 1;   /* its value expires, or may */
-	uint64_t marked : 1;  /* a use of the key has been marked since the slot became known */
+	uint64_t marked : 1;  /* the key was marked as used since the slot became known */
 	uint64_t epoch : 10;  /* of the cache when it was stored */
 };
 
@@ -64,19 +64,19 @@ size_t location_cache_bytes(const struct location_cache *lc);
 uint64_t location_check(const void *key, size_t len, uint64_t hash);
 
 /**
- * The key's entry, or NULL. Valid until the next location_store() or location_drop(). Only
- * counts the use.
+ * The key's entry, or NULL. Valid until the next location_store() or location_drop(). Its only
+ * effect is to count the use.
  */
 struct location *location_find(struct location_cache *lc, uint64_t hash,
 			       const void *key, size_t len);
 
 /**
- * An entry with the first hash, or NULL, for callers that compare the key itself before
- * they trust the entry. Saves the second hash, which takes as long as all the rest.
+ * An entry with the first hash, or NULL, for callers that compare the key itself before they trust
+ * the entry. Without the second hash this takes half as long.
  */
 struct location *location_guess(struct location_cache *lc, uint64_t hash);
 
-/** Store an entry. Keeps the `stale` count of an existing one, minus one if its word agrees. */
+/** Store an entry. An existing one keeps its `stale` count, minus one if its word agrees. */
 void location_store(struct location_cache *lc, const struct location *what);
 
 /** Remove one entry. */
@@ -85,7 +85,7 @@ void location_forget(struct location *l);
 /** Remove all, at a barrier. */
 void location_drop(struct location_cache *lc);
 
-/** Count that the location was right, or wrong. */
+/** Count that the location was right, or that it was wrong. */
 static inline void location_right(struct location *l)
 {
 	if (l->stale)

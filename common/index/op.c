@@ -13,19 +13,20 @@
 #include "common/region/fetch.h"
 #include "index_state.h"
 
-/* Restarts for something that should pass, before it counts as damage. */
+/* Restarts for a temporary reason, before that reason counts as damage. */
 #define OP_TRIES_MAX 100
 /* How many blocks ahead the allocator's memory is prefetched. */
 #define PREFETCH_AHEAD 2u
 
-/* ---- how it ends, waits, or begins again ------------------------------------- */
+/* ---- ending, waiting, restarting ------------------------------------------------ */
 
 /*
- * An unpublished block is free at once. If that fails it leaks, and the sweep finds it.
+ * Put back the unpublished block, which is free at once. If that fails it leaks, and the sweep
+ * finds it.
  *
- * Where words tear, halves of two words can name this block with what was written there. A writer
- * that READ such a mixture must not find exactly that word in the slot at its CAS, published
- * meanwhile for another key. So a written block gets its next incarnation.
+ * Where words tear, halves of two words can name this block with the content written there. A
+ * writer that READ such a mixture must not find exactly that word in the slot at its CAS, published
+ * in the meantime for another key. So a written block gets its next incarnation.
  */
 static void op_drop_block(struct index *ix, struct index_op *op)
 {
@@ -59,7 +60,7 @@ enum next op_wait(struct index *ix, struct index_op *op, enum index_wait why)
 {
 	op_drop_block(ix, op);
 	op->wait = (uint8_t)why;
-	op->aged.word = 0; /* a barrier may pass */
+	op->aged.word = 0; /* there may be a barrier until it resumes */
 	op->phase = OP_START;
 	return NEXT_WAIT;
 }
@@ -90,7 +91,7 @@ void index_op_resume(struct index_op *op)
 	op->result = INDEX_PENDING;
 	op->wait = INDEX_WAIT_NONE;
 	op->phase = OP_START;
-	op->own = OWN_NONE; /* it was the old session's */
+	op->own = OWN_NONE; /* the block belonged to the old session */
 	op->tries = 0;
 	op->tomb_asked = false;
 	op->bad_word = 0;
@@ -113,7 +114,7 @@ bool op_take_ready(struct index *ix, struct index_op *op)
 {
 	bool taken = alloc_take(ix->alloc, op->cls, ix->recent_ns, &op->block);
 
-	/* Read the clock only if no block was ready at the last reading. */
+	/* Read the clock only if no block was ready at its last reading. */
 	if (!taken) {
 		ix->recent_ns = index_now(ix);
 		alloc_date(ix->alloc, ix->recent_ns);
@@ -124,7 +125,7 @@ bool op_take_ready(struct index *ix, struct index_op *op)
 	return taken;
 }
 
-/* Prefetch this block and the next one's: most programs write several values. */
+/* Prefetch this block and the next one: most programs write several values. */
 static void prefetch_block(const struct index *ix, const struct index_op *op)
 {
 	uint64_t next, bytes = fetch_ahead(class_bytes(op->block.cls));
@@ -274,7 +275,7 @@ void index_op_shrink(struct index *ix, struct index_op *op)
 	index_op_fini(ix, op);
 }
 
-/* To a buffer of `held` that is large enough. */
+/* Copy the value to op->held, enlarged if needed. */
 static int copy_held(struct index_op *op)
 {
 	size_t want = BUF_BYTES_MIN;
@@ -330,7 +331,7 @@ void index_op_free_held(struct index_op *op)
 	op->held_bytes = 0;
 }
 
-bool index_op_has_more(const struct index *ix, const struct index_op *op)
+bool index_op_is_oversized(const struct index *ix, const struct index_op *op)
 {
 	return op->buf_bytes > INDEX_BUF_KEEP ||
 	       (op->buf_bytes > BUF_BYTES_MIN && ix->buf_bytes > INDEX_BUFS_KEEP);

@@ -58,7 +58,7 @@ enum index_wait {
 	INDEX_WAIT_NONE,
 	/*
 	 * A block of class op->cls is needed. A DELETE of a large value asks once, for a small
-	 * tombstone; run again without a block it does without.
+	 * tombstone; if it is run again without a block, it marks the slot instead.
 	 */
 	INDEX_WAIT_BLOCK,
 	INDEX_WAIT_FROZEN, /* the subtable is being migrated: try again soon */
@@ -66,11 +66,11 @@ enum index_wait {
 	INDEX_WAIT_CLOCK,  /* the value is to expire, and CLOCK is 0: CLOCK_START */
 };
 
-/** After the lane broke during a CAS, which may or may not have happened. */
+/** State after the lane broke during a CAS, which may or may not have been executed. */
 enum index_doubt {
 	DOUBT_NONE,
 	DOUBT_OPEN,      /* FARKV_EMAYBE, and index_op_resume() can find out */
-	DOUBT_RESOLVING, /* the operation only finds out what became of op->lost */
+	DOUBT_RESOLVING, /* the operation only finds out the result of op->lost */
 };
 
 struct index_key {
@@ -80,9 +80,8 @@ struct index_key {
 };
 
 /**
- * The phases. A phase names the chain that is in flight; when the chain is done,
- * index_op_step() concludes from it and enters the next phase. In OP_START, OP_WAITS
- * and OP_ENDED nothing is in flight.
+ * The phases. A phase names the chain that is in flight; when the chain is done, index_op_step()
+ * evaluates it and enters the next phase. In OP_START, OP_WAITS and OP_ENDED nothing is in flight.
  *
  *   phase          chain                     what follows when it is done
  *   -------------------------------------------------------------------------------
@@ -91,8 +90,8 @@ struct index_key {
  *                                            a write by loads: SWAP; else WINDOW
  *   OP_WINDOW      READ window               walk
  *   OP_PROBE       READ blocks               took longer than T/2: CONFIRM; else compare
- *   OP_CONFIRM     READ window               the words stand: compare; else START
- *   OP_SETTLE      READ window               the words stand: walk, or end as refused;
+ *   OP_CONFIRM     READ window               words unchanged: compare; else START
+ *   OP_SETTLE      READ window               words unchanged: walk, or end as refused;
  *                                            else START
  *   OP_MOVED       READ D, entry, D          another entry: START; the same one:
  *                                            a read walks, a writer waits
@@ -102,12 +101,12 @@ struct index_key {
  *                                            another word of the key: LOOK once more,
  *                                            or decide; anything else: START
  *   OP_LOOK_AGAIN  READ slot                 as OP_LOOK, however long it took
- *   OP_CLOCK       READ CLOCK, slot          the word stands: ENDED, or decide;
+ *   OP_CLOCK       READ CLOCK, slot          word unchanged: ENDED, or decide;
  *                                            else START
  *   OP_DATE        READ CLOCK                START, or it waits for CLOCK
  *   OP_SWAP        [WRITE block,] CAS        won: ENDED; lost: absorbed and ENDED,
  *                                            LOOK, decide, walk, or MOVED
- *   OP_WAITS       -                         index_run() tells why: START
+ *   OP_WAITS       -                         index_run() reports op->wait: START
  *   OP_ENDED       -
  *
  *   walk      candidates: PROBE; a FROZEN word: MOVED; no slot is the key's: absent
@@ -124,11 +123,11 @@ struct index_key {
  *     |                  '--------------------------------|-+-- lost-'
  *     '-----> LOOK <--> LOOK_AGAIN -----------------------'
  *
- * Any phase can lead to START (something moved; a hundred times at most for a
- * reason that damage could make permanent) and to ENDED (an error).
+ * Any phase can lead to START (something moved; at most a hundred times for a reason that damage
+ * could make permanent) and to ENDED (an error).
  */
 enum op_phase {
-	OP_START, /* not begun, about to begin again, or waiting as the caller knows */
+	OP_START, /* not begun, to begin again, or its wait was reported */
 	OP_WINDOW,
 	OP_PROBE,
 	OP_CONFIRM,
@@ -139,7 +138,7 @@ enum op_phase {
 	OP_CLOCK,
 	OP_DATE,
 	OP_SWAP,
-	OP_WAITS, /* waiting as op->wait says; index_run() has not yet reported it */
+	OP_WAITS, /* waits as op->wait says, not yet reported by index_run() */
 	OP_ENDED, /* op->result is final */
 };
 
@@ -154,9 +153,9 @@ enum op_way {
 	WAY_IMAGE,    /* a cached window; inserts only */
 };
 
-/** The operation's own block, which nobody else sees yet. */
+/** The operation's own block, which no other session sees yet. */
 enum own_block {
-	OWN_NONE,    /* always, while it waits */
+	OWN_NONE,    /* always so while it waits */
 	OWN_BLANK,   /* op->block, not written */
 	OWN_WRITTEN, /* op->block holds key and value */
 };
@@ -165,24 +164,24 @@ enum own_block {
 struct op_search {
 	uint8_t way;        /* enum op_way */
 	bool accept_frozen; /* a read: the directory entry was READ again after FROZEN words */
-	bool probe_full;    /* probe keys of any length: one was longer than ours */
+	bool probe_full;    /* READ keys of any length: a candidate's was longer than ours */
 	bool skipped;       /* a candidate was another key's */
-	bool settled;       /* words were READ twice, or need not be */
+	bool settled;       /* the words were READ twice, or once is enough */
 	bool absorbs;       /* a PUT that is done if the slot at slot_at is its key's */
 	bool word_cached;   /* the CAS expects a cached word, which was not READ */
 	uint16_t from;      /* slot at which the walk continues */
-	uint64_t begun_ns;  /* I4: not after the slot's READ began */
+	uint64_t begun_ns;  /* I4: time before the slot's READ began */
 	uint64_t clock_ms;  /* CLOCK, READ before the slot's last READ; 0: unknown */
 	uint64_t word, version; /* the word decided upon, and its version; 0: unknown */
 	bool dated;         /* its block expires, or may */
-	bool marked;        /* this use of the key is marked, or was drawn not to be */
+	bool marked;        /* heat_write() has decided on this use */
 };
 
 /** A cached location; valid until the next OP_START. */
 struct op_cached {
 	uint64_t slot; /* offset in the region */
 	uint64_t version;
-	bool doubted;  /* it has been wrong before */
+	bool doubted;  /* it was wrong before */
 	bool dated, marked; /* as struct location's */
 };
 
@@ -202,22 +201,22 @@ struct index_op {
 	uint32_t user;     /* 0: none */
 	/*
 	 * GET: where the caller wants the value, or NULL; set after index_op_start(). If the lane
-	 * knows that memory (xport_mem_known()), the value may be READ straight into it; the view
-	 * tells. The `into_cap` bytes are undefined afterwards in any case.
+	 * knows that memory (xport_mem_known()), the value may be READ straight into it; op->view
+	 * shows whether it was. The `into_cap` bytes are undefined afterwards in any case.
 	 */
 	void *into;
 	size_t into_cap;
 
-	/* ---- the result, and what a caller that waits needs to know ---- */
+	/* ---- the result, and what a caller needs while it waits ---- */
 	uint8_t cls;        /* class of the block it used or needs */
 	uint64_t wait_page; /* WAIT_FULL, near_full: the subtable's page ... */
 	uint32_t wait_gen;  /* ... and generation */
 	int result;         /* INDEX_PENDING, 0 or an error */
 	/* The following are cleared by index_op_start(), and so lie side by side. */
 	uint8_t wait;       /* enum index_wait */
-	bool gave_back;     /* the caller's: all blocks were given back once for this operation */
+	bool gave_back;     /* for the caller: it gave all blocks back once */
 	bool near_full;     /* an insert took its window's last slot: HINT */
-	bool rivals;        /* others wrote the key between this operation's READ and CAS */
+	bool rivals;        /* another writer won between its READ and its CAS */
 	bool has_spare;     /* an overwrite after which the class has a block for the next,
 				 and no block has to be given back */
 	uint8_t doubt;      /* enum index_doubt */
@@ -226,15 +225,12 @@ struct index_op {
 	uint8_t phase;      /* enum op_phase */
 	uint8_t own;        /* enum own_block */
 	/* Kept across restarts: */
-	uint8_t tries;      /* restarts for reasons that should pass */
-	bool no_cache;      /* the cache was wrong: do not use it */
+	uint8_t tries;      /* restarts for temporary reasons */
+	bool no_cache;      /* the cache was wrong: do not use it again */
 	bool tomb_asked;    /* DELETE: it has waited for a tombstone's block */
 	struct block_view view; /* GET: the value, in `buf`, `held`, `into` or get_source.to */
 	uint64_t version;   /* version found (GET) or written (others) */
-	/*
-	 * GET: time left for the value, or BLOCK_NEVER. Before that, of a value found: 0 if it
-	 * has expired.
-	 */
+	/* GET: time left for the value, or BLOCK_NEVER; 0 if the value found has expired. */
 	uint64_t left_ms;
 	const char *damage; /* what is wrong, if FARKV_ECORRUPT is the result */
 
@@ -243,10 +239,10 @@ struct index_op {
 	uint64_t deadline_ns;
 	uint64_t bad_word;     /* the word whose block last failed its checksum */
 	struct block_expiry expires; /* of the operation's block, once it is known */
-	/* A word that stood before CLOCK was READ, and CLOCK; 0: none. Kept across restarts. */
+	/* A word seen before CLOCK was READ, and that CLOCK; word 0: none. Kept across restarts. */
 	struct {
 		uint64_t word, ms;
-		uint64_t at_ns; /* when the READ was made ready */
+		uint64_t at_ns; /* time before the READ was posted */
 	} aged;
 	uint64_t dirword, dir_index, entry; /* the key's subtable */
 	uint16_t slot_at;      /* slot of the window at which the walk or the CAS is */
@@ -255,7 +251,7 @@ struct index_op {
 	struct op_cached cached; /* WAY_LOCATION */
 	struct {
 		struct op_swap swap; /* the CAS in doubt */
-		bool word_cached;    /* as its op_search's */
+		bool word_cached;    /* op_search.word_cached of that CAS */
 	} lost;
 
 	/* ---- private: of one phase ---- */
@@ -266,7 +262,7 @@ struct index_op {
 			uint8_t slot[OP_PROBE_MAX];
 		} probe;
 		struct { /* OP_SETTLE */
-			int refusal; /* the result if the words stand; 0: walk on */
+			int refusal; /* the result if the words are unchanged; 0: walk on */
 		} settle;
 		struct { /* OP_MOVED */
 			bool odd; /* an EMPTY word of another generation was met */
@@ -276,7 +272,7 @@ struct index_op {
 			uint32_t seg_len; /* bytes of its block at `into`; or 0 */
 			uint8_t nth;       /* number of this look since OP_START */
 			bool from_cache;   /* the block was cached, and is in `buf` */
-			bool block;        /* its block, or that one's head, is READ, too */
+			bool block;        /* its block, or the block's head, is READ, too */
 			uint8_t slot_wr;   /* the request that shows the word */
 		} look;
 		struct op_swap swap; /* OP_SWAP */
@@ -291,9 +287,9 @@ struct index_op {
 };
 
 /**
- * Values from this size on travel from and to where they lie, in memory that the lane knows;
- * smaller ones are copied, which costs less than a request of several segments. Nothing touches
- * that memory after the operation is final.
+ * Values from this size on travel from and to their place in memory that the lane knows; smaller
+ * ones are copied, which costs less than a request of several segments. That memory is not accessed
+ * after the operation is final.
  */
 #define INDEX_SEGMENT_MIN 4096u
 
@@ -301,34 +297,36 @@ struct index_op {
 
 /** Prepare `op` for its first use: zeroes it. Its buffers are reused by later operations. */
 void index_op_init(struct index_op *op);
-/** Release the lane's memory: window and buffer. The held value stays. */
+/** Release the lane's memory: window and buffer. The held value remains valid. */
 void index_op_fini(struct index *ix, struct index_op *op);
 
 /**
- * Hold the value that a GET has found: until the next index_op_hold() nothing that this or
- * another operation does touches it, nor does index_op_fini(). op->view.value is where it is.
- * Over mapped memory the buffer with the value and the one held before change places, for
- * there both are malloc(3)'s; the value of another lane is copied. FARKV_ENOMEM.
+ * Hold the value that a GET has found: it stays unchanged until the next index_op_hold(), whatever
+ * this or another operation does, and across index_op_fini(). op->view.value points to it. Over
+ * mapped memory this swaps the buffer with the one held before, because both are from malloc(3);
+ * the value of another lane is copied. FARKV_ENOMEM.
  */
 int index_op_hold(struct index *ix, struct index_op *op);
-/** The held value is not needed any more: unless it is small, give its memory to the spare
- * buffers of `ix`, or back. `ix` may be NULL: there is no connection. */
+/**
+ * End the hold: unless the memory is small, give it to the spare buffers of `ix` or free it. `ix`
+ * may be NULL: there is no connection.
+ */
 void index_op_release(struct index *ix, struct index_op *op);
-/** Free what is held, after index_op_fini(). */
+/** Free the held memory, after index_op_fini(). */
 void index_op_free_held(struct index_op *op);
 /**
  * True if the operation's buffer should shrink (index_op_shrink()) once its value is not needed any
- * more: if it has more than INDEX_BUF_KEEP bytes, or more than the least while all operations'
- * buffers together have more than INDEX_BUFS_KEEP.
+ * more: it has more than INDEX_BUF_KEEP bytes, or more than the minimum while the buffers of all
+ * operations together have more than INDEX_BUFS_KEEP.
  */
-bool index_op_has_more(const struct index *ix, const struct index_op *op);
-/** True if neither its buffer nor what it holds is larger than the least. */
-static inline bool index_op_has_least(const struct index_op *op)
+bool index_op_is_oversized(const struct index *ix, const struct index_op *op);
+/** True if both the buffer and the held memory have the minimum size or none. */
+static inline bool index_op_is_minimal(const struct index_op *op)
 {
 	return op->buf_bytes <= SPARE_MIN && op->held_bytes <= SPARE_MIN;
 }
-/** True if the value filled a quarter of the buffer: the next value may be as long. */
-static inline bool index_op_used_it(const struct index_op *op)
+/** True if the value filled at least a quarter of the buffer: the next value may be as long. */
+static inline bool index_op_used_quarter(const struct index_op *op)
 {
 	return op->view.value_len >= op->buf_bytes / 4;
 }
@@ -336,7 +334,7 @@ static inline bool index_op_used_it(const struct index_op *op)
 void index_op_shrink(struct index *ix, struct index_op *op);
 #define INDEX_BUF_KEEP (64u << 10)
 #define INDEX_BUFS_KEEP (192u << 10)
-/* Held values of a batch that stay for later ones, all together. */
+/* Bytes of held memory that the operations of a batch keep for later values, all together. */
 #define INDEX_HELD_KEEP (64u << 10)
 
 /**
@@ -377,14 +375,14 @@ static inline void index_op_start(struct index_op *op, enum index_kind kind,
 }
 
 /**
- * Continue an operation whose lane broke (FARKV_EDISCONNECTED, or FARKV_EMAYBE and DOUBT_OPEN, or
- * pending): then call index_run() on the index of a new connection to the same region. Before that
- * release its buffers (index_op_fini()). The old lane can do nothing any more, and no block of the
- * old session may have been reused. Key and value must still be in place.
+ * Continue an operation whose lane broke (FARKV_EDISCONNECTED, or FARKV_EMAYBE with DOUBT_OPEN, or
+ * pending): then call index_run() on the index of a new connection to the same region. Release its
+ * buffers before (index_op_fini()). The old lane must be unable to do anything more, no block of
+ * the old session may have been reused, and key and value must still be in place.
  *
- * An unknown CAS is resolved by reading the slot: it happened (the operation succeeds), it did not
- * (it is done again, with a new block), or nobody can tell (FARKV_EMAYBE). Costs the round trips of
- * a GET.
+ * An unknown CAS is resolved by reading the slot: it was executed (the operation succeeds), it was
+ * not (the operation is done again, with a new block), or the slot does not show it (FARKV_EMAYBE).
+ * Costs the round trips of a GET.
  */
 void index_op_resume(struct index_op *op);
 
@@ -394,9 +392,9 @@ void index_op_resume(struct index_op *op);
  */
 void index_abandon(struct index *ix, struct index_op *op, int err);
 
-/* ---- for the files that carry operations on ----------------------------------- */
+/* ---- for the files that carry out operations ----------------------------------- */
 
-/** What follows after a step of a phase. */
+/** What to do after a step. */
 enum next {
 	NEXT_POST,   /* the phase is set and its chain is filled in */
 	NEXT_WAIT,   /* wait as op->wait says */
@@ -414,12 +412,12 @@ enum next {
 void index_op_end(struct index *ix, struct index_op *op, int err);
 /** index_op_end() and NEXT_DONE. */
 enum next op_done(struct index *ix, struct index_op *op, int err);
-/** Wait for `why`, holding nothing: an unpublished block goes back. NEXT_WAIT. */
+/** Wait for `why`. The operation puts its unpublished block back. NEXT_WAIT. */
 enum next op_wait(struct index *ix, struct index_op *op, enum index_wait why);
 /** Start again; counted as a retry. NEXT_AGAIN. */
 enum next op_again(struct index *ix, struct index_op *op);
 /**
- * The same for a reason that damage could make permanent: after a hundred times FARKV_ECORRUPT,
+ * op_again() for a reason that damage could make permanent: after a hundred times FARKV_ECORRUPT,
  * described by `what`.
  */
 enum next op_again_bounded(struct index *ix, struct index_op *op,
@@ -455,7 +453,7 @@ static inline uint32_t op_value_len(const struct index_op *op)
 	return kind_deletes(op->kind) ? 0 : op->value_len;
 }
 
-/** Bytes of the operation's block: block_room_of() what it is to hold. */
+/** Bytes of the operation's block: block_room_of() its content. */
 static inline uint64_t op_room(const struct index_op *op)
 {
 	uint64_t user = op->user && !kind_deletes(op->kind) ? BLOCK_USER_BYTES : 0;
@@ -470,8 +468,8 @@ static inline bool op_in_flight(const struct index_op *op)
 }
 
 /**
- * Take a free block of class op->cls, or one whose grace period is over: OWN_BLANK. False: there is
- * none.
+ * Take a free block of class op->cls, or one whose grace period is over: OWN_BLANK. False if there
+ * is none.
  */
 bool op_take_ready(struct index *ix, struct index_op *op);
 /** Give the operation a block if it writes a value and has none yet. False: there is none. */
@@ -523,7 +521,7 @@ static inline uint64_t op_slot_off(const struct index_op *op)
 	return window_off(op) + (uint64_t)op->slot_at * SLOT_BYTES;
 }
 
-/** Does the CAS of OP_SWAP claim an EMPTY slot? */
+/** True if the CAS of OP_SWAP claims an EMPTY slot. */
 static inline bool op_inserts(const struct index_op *op)
 {
 	return slot_is_null(op->swap.expect);
@@ -539,7 +537,7 @@ bool op_span_ok(const struct index *ix, const struct index_op *op);
 struct block_key op_block_key(const struct index *ix, const struct index_op *op);
 /** Bytes that a probe READs of the block that `word` names: a GET's all, else header and key. */
 uint64_t op_probe_bytes(const struct index_op *op, uint64_t word);
-/** Verify what such a probe READ: whose block is it? */
+/** Verify a probed block: is it the key's? */
 enum block_check op_probe_verify(const struct index *ix, const struct index_op *op,
 				 const uint8_t *image, uint64_t word,
 				 struct block_view *view_out);
@@ -548,7 +546,7 @@ uint32_t op_segment_len(const struct index *ix, const struct index_op *op,
 		     uint64_t word);
 /** Make `seg_len` bytes of that READ a segment at op->into; the rest goes to wr->laddr. */
 void op_segment_set(const struct index_op *op, struct xport_wr *wr, uint32_t seg_len);
-/** block_verify() of a block that was READ so, with the rest at op->buf. */
+/** block_verify() of a block whose value was READ as that segment, and the rest to op->buf. */
 enum block_check op_segment_verify(const struct index_op *op, uint64_t word,
 				uint32_t seg_len, struct block_view *view_out);
 

@@ -22,12 +22,12 @@
  * memory would wait for that memory.
  */
 #define ENCODE_APART 1024u
-/* Blocks from this size on are given up for a small tombstone on DELETE. */
+/* A DELETE exchanges a block of this size or more for a small tombstone. */
 #define TOMBSTONE_FROM 256u
 
 /* ---- the operation's own block ------------------------------------------- */
 
-/* What the operation's block is to hold. A DELETE's holds the key alone. */
+/* The content of the operation's block. A DELETE's block has the key alone. */
 static struct block_pair op_pair(const struct index_op *op)
 {
 	struct block_pair pair = {.key = op->key.data,
@@ -94,7 +94,7 @@ enum next op_block_image(struct index *ix, struct index_op *op,
 	return NEXT_POST;
 }
 
-/* Write the block's image where WRITE takes it from, and add the WRITE. */
+/* Write the block's image to where the WRITE takes it from, and add the WRITE. */
 static enum next block_write(struct index *ix, struct index_op *op)
 {
 	uint8_t *image = NULL;
@@ -134,7 +134,7 @@ static enum next swap_begin(struct index *ix, struct index_op *op, uint64_t expe
 }
 
 /* DELETE: exchange a large block for a small tombstone, or mark the word dead in place. */
-static enum next bury(struct index *ix, struct index_op *op, uint64_t word)
+static enum next unlink_value(struct index *ix, struct index_op *op, uint64_t word)
 {
 	uint64_t room = block_room(op->key.len, 0);
 	uint64_t old = class_bytes(slot_class(word));
@@ -150,8 +150,8 @@ static enum next bury(struct index *ix, struct index_op *op, uint64_t word)
 }
 
 /*
- * True if the slot did hold this word. A torn word, half of one word of another key and half of the
- * next, can name an old block of this key; then the slot is not this key's.
+ * True if the slot did hold this word. A torn word, half from each of two words of another key, can
+ * name an old block of this key; then the slot is not this key's.
  */
 static bool word_whole(const struct index *ix, const struct index_op *op)
 {
@@ -174,7 +174,7 @@ static int refusal(const struct index_op *op, uint64_t word, uint64_t version)
 	return 0;
 }
 
-/* The slot is this key's and held `word`, whose block is of this version. */
+/* The slot is this key's and held `word`, whose block has this version. */
 static enum next decide(struct index *ix, struct index_op *op, uint64_t word,
 			uint64_t version)
 {
@@ -187,7 +187,7 @@ static enum next decide(struct index *ix, struct index_op *op, uint64_t word,
 		return op_done(ix, op, err);
 	}
 	if (kind_deletes(op->kind))
-		return bury(ix, op, word);
+		return unlink_value(ix, op, word);
 	return swap_begin(ix, op, word);
 }
 
@@ -196,7 +196,7 @@ enum next swap_decide(struct index *ix, struct index_op *op)
 	return decide(ix, op, op->search.word, op->search.version);
 }
 
-/* Tell the caller which subtable has to grow. */
+/* Note for the caller which subtable has to grow. */
 static void note_subtable(struct index_op *op)
 {
 	op->wait_page = entry_page(op->entry);
@@ -261,10 +261,10 @@ static enum next swap_won(struct index *ix, struct index_op *op)
 }
 
 /*
- * The slot may now be another key's: an insert's, or one found by a torn word. The walk continues
- * at this slot.
+ * The slot may now be another key's: the operation inserts, or a torn word led to it. Continue the
+ * walk at this slot.
  */
-static enum next look_whose(struct index *ix, struct index_op *op, uint64_t found)
+static enum next find_owner(struct index *ix, struct index_op *op, uint64_t found)
 {
 	if (op->search.way == WAY_LOADS)
 		return op_again(ix, op);
@@ -274,11 +274,12 @@ static enum next look_whose(struct index *ix, struct index_op *op, uint64_t foun
 }
 
 /*
- * A rival's value refuses an add, a cas or a conditional delete even if it has expired by now: it
- * was there right after the rival's CAS. That CAS came after this operation's READ, unless the
- * expected word was cached. Others change the value, and must know that it lives.
+ * True if the operation must know whether the value of `found` has expired. That value refuses an
+ * add, a cas or a conditional delete even if it has expired by now: it was alive right after the
+ * other writer's CAS, which came after this operation's READ, unless the expected word was cached.
+ * Other kinds change the value, so it must be alive.
  */
-static bool must_know_life(const struct index *ix, const struct index_op *op, uint64_t found,
+static bool must_check_expiry(const struct index *ix, const struct index_op *op, uint64_t found,
 			   bool was_cached)
 {
 	return !(found & SLOT_DEAD) && op->kind != INDEX_PUT && expiry_used(ix) &&
@@ -287,8 +288,8 @@ static bool must_know_life(const struct index *ix, const struct index_op *op, ui
 
 /*
  * The slot now holds another word of this key, not FROZEN. If a PUT expected a word that it READ
- * itself and the new word is blind, the PUT is linearized just before that write. Its own block was
- * never visible.
+ * itself and the new word is blind, the PUT is linearized just before that write, so its own block
+ * need never be visible.
  */
 static enum next lost_to_write(struct index *ix, struct index_op *op, uint64_t found,
 			       bool was_cached)
@@ -301,7 +302,7 @@ static enum next lost_to_write(struct index *ix, struct index_op *op, uint64_t f
 		cached_store(ix, op, found, 0);
 		return op_done(ix, op, 0);
 	}
-	if (must_know_life(ix, op, found, was_cached)) {
+	if (must_check_expiry(ix, op, found, was_cached)) {
 		if (cached_look_at(ix, op, found, &next))
 			return next;
 		return op_again(ix, op);
@@ -328,8 +329,8 @@ static enum next swap_lost(struct index *ix, struct index_op *op, uint64_t found
 	if (slot_is_null(found))
 		return op_again_bounded(ix, op, "a slot lost its key");
 	/*
-	 * The writer that replaces this word takes its block over and will write there. So the word
-	 * must name a block, as the walk checks for the words that it finds.
+	 * The writer that replaces this word takes its block over and will write there. So check
+	 * that the word names a block, as the walk does.
 	 */
 	if (!inserts &&
 	    (slot_fp(found) != hash_fp(op->key.hash) ||
@@ -339,9 +340,9 @@ static enum next swap_lost(struct index *ix, struct index_op *op, uint64_t found
 	op->search.absorbs = !inserts && !was_cached &&
 			     op->kind == INDEX_PUT && (found & SLOT_BLIND);
 	op->search.word_cached = false;
-	/* A slot stays its key's for ever (I1). */
+	/* A slot stays its key's for good (I1). */
 	if (inserts || !word_whole(ix, op))
-		return look_whose(ix, op, found);
+		return find_owner(ix, op, found);
 	return lost_to_write(ix, op, found, was_cached);
 }
 
@@ -358,7 +359,7 @@ enum next swap_done(struct index *ix, struct index_op *op)
 	return swap_result(ix, op, op->chain.wr[op->chain.n - 1].found);
 }
 
-/* ---- what became of a CAS whose lane broke? ----------------------------------- */
+/* ---- the result of a CAS whose lane broke -------------------------------------- */
 
 static enum next unknown(struct index *ix, struct index_op *op)
 {
@@ -369,7 +370,7 @@ static enum next unknown(struct index *ix, struct index_op *op)
 			       "happened"));
 }
 
-/* The CAS did not happen and cannot happen any more: the old lane is gone. */
+/* The CAS was not executed and cannot be any more, because the old lane is gone: repeat it. */
 static enum next repeat(struct index *ix, struct index_op *op)
 {
 	op->doubt = DOUBT_NONE;
@@ -380,8 +381,8 @@ enum next swap_resolve(struct index *ix, struct index_op *op, uint64_t word)
 {
 	const struct op_swap *lost = &op->lost.swap;
 	/*
-	 * Two deletes in place, or a conditional one and the reaper, write the same word, which
-	 * therefore proves nothing.
+	 * Two deletes in place, or a conditional delete and the reaper, write the same word, so it
+	 * does not show whose CAS succeeded.
 	 */
 	bool in_place = kind_deletes(op->kind) &&
 			slot_off(lost->desired) == slot_off(lost->expect);
@@ -391,9 +392,9 @@ enum next swap_resolve(struct index *ix, struct index_op *op, uint64_t word)
 	if (word == lost->expect)
 		return repeat(ix, op);
 	/*
-	 * A blind write came after the word that this operation READ: a PUT is linearized just
-	 * before it, whether it was visible or not. If the word came from the cache, the blind
-	 * write may be older than the operation.
+	 * A blind write followed the word that this operation READ: a PUT is linearized just before
+	 * it, whether it was visible or not. If the word came from the cache, the blind write may
+	 * be older than the operation.
 	 */
 	if (op->kind == INDEX_PUT && (word & SLOT_BLIND) &&
 	    !op->lost.word_cached)
@@ -404,8 +405,8 @@ enum next swap_resolve(struct index *ix, struct index_op *op, uint64_t word)
 enum next swap_resolve_absent(struct index *ix, struct index_op *op)
 {
 	/*
-	 * EMPTY proves something only in the same subtable, because a migration drops deleted keys.
-	 * Each generation has its own EMPTY word.
+	 * EMPTY is a proof only in the same subtable, because a migration drops deleted keys. Each
+	 * generation has its own EMPTY word.
 	 */
 	if (op->lost.swap.expect == slot_empty(entry_gen(op->entry)))
 		return repeat(ix, op);
@@ -417,7 +418,7 @@ enum next swap_broken(struct index *ix, struct index_op *op)
 	const struct xport_chain *c = &op->chain;
 
 	if (op->phase == OP_SWAP && c->n_done < c->n) {
-		op->own = OWN_NONE; /* it may be published */
+		op->own = OWN_NONE; /* the block may be published */
 		op->doubt = DOUBT_OPEN;
 		op->lost.swap = op->swap;
 		op->lost.word_cached = op->search.word_cached;

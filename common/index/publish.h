@@ -38,10 +38,10 @@ enum next swap_resolve_absent(struct index *ix, struct index_op *op);
 /* ---- the block that a CAS has unlinked ----------------------------------------------- */
 
 /**
- * A block that is retired without a look at the clock starts its grace period at the next look,
- * and so waits a little longer. A look costs half as much as a search by loads, and 1 % of a write
- * by RDMA (rxe). At most UNDATED_MAX - 1 blocks in a row go without, and only of classes that have
- * enough other deferred blocks.
+ * A block that is retired without a clock reading starts its grace period at the next reading, and
+ * so waits a little longer. A reading costs half as much as a search by loads, and 1 % of a write
+ * by RDMA (rxe). At most UNDATED_MAX - 1 blocks in a row are retired undated, and only of classes
+ * that have enough other deferred blocks.
  */
 #define UNDATED_MAX 16u
 /** Larger blocks, of more than 32 KiB, are dated at once. */
@@ -65,7 +65,7 @@ static inline void op_trade(struct index *ix, struct block_ref ref, uint8_t inst
 
 /**
  * Retire a block that a CAS has unlinked, in exchange for one of class `instead`. Its grace period
- * begins now or at the next look at the clock.
+ * begins now or at the next clock reading.
  */
 static inline void op_retire(struct index *ix, struct block_ref ref, uint8_t instead)
 {

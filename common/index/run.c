@@ -126,7 +126,7 @@ void index_post(struct index *ix, struct op_queue *s)
 	}
 }
 
-/* Give up the chain in flight: nobody knows what it did. */
+/* Give up the chain in flight: its effect is unknown. */
 static void op_give_up(struct index *ix, struct index_op *op)
 {
 	int err = FARKV_ETIMEDOUT;
@@ -139,8 +139,8 @@ static void op_give_up(struct index *ix, struct index_op *op)
 }
 
 /*
- * The lane is silent. If an operation is past its deadline, break the lane; then all other chains
- * in flight are done, too.
+ * The lane has completed nothing for many polls. If an operation is past its deadline, break the
+ * lane; then all other chains in flight are done, too.
  */
 static void in_flight_expire(struct index *ix, struct op_queue *s, uint64_t now)
 {
@@ -164,9 +164,9 @@ static void in_flight_expire(struct index *ix, struct op_queue *s, uint64_t now)
 			s->last = op;
 		}
 	}
-	/* The lane must forget the chains of those that ended. */
+	/* Make the lane forget the chains of ended operations. */
 	xport_poll(ix->lane);
-	s->stages = STAGES_BETWEEN_CLOCKS; /* the next step looks at the clock */
+	s->stages = STAGES_BETWEEN_CLOCKS; /* the next step reads the clock */
 }
 
 static void ready_expire(struct index *ix, struct op_queue *s, uint64_t now)
@@ -203,7 +203,7 @@ static bool op_queue_advance(struct index *ix, struct op_queue *s)
 	return any;
 }
 
-/* Only an operation that loses to rivals needs that many stages. */
+/* Only an operation that keeps losing its CAS needs that many stages. */
 static void stages_check(struct index *ix, struct op_queue *s)
 {
 	if (s->stages < STAGES_BETWEEN_CLOCKS)
@@ -238,7 +238,7 @@ bool index_reap(struct index *ix, struct op_queue *s)
 	return any;
 }
 
-/* index_reap() for a whole stage, which ends when its last chain is done. */
+/* index_reap() for a whole stage, which lasts until its last chain is done. */
 static void op_queue_stage(struct index *ix, struct op_queue *s)
 {
 	index_post(ix, s);
@@ -255,7 +255,7 @@ static void op_queue_stage(struct index *ix, struct op_queue *s)
 
 /*
  * Drive one operation without lists: usually a few stages, each done after a few polls. False: it
- * took longer and is now in the op queue `s`, which looks at the clock.
+ * took longer and is now in the op queue `s`, which checks deadlines.
  */
 static bool run_alone(struct index *ix, struct index_op *op, struct op_queue *s)
 {
@@ -305,13 +305,13 @@ void index_run(struct index *ix, struct index_op *const *ops, size_t n,
 		for (size_t i = 0; i < n; i++) {
 			if (ops[i]->result != INDEX_PENDING)
 				continue;
-			/* One clock reading for all, not after their READs. */
+			/* One clock reading for all operations, before their READs. */
 			if (!ix->run_began_ns)
 				ix->run_began_ns = index_now(ix);
 			index_submit(ix, &s, ops[i], deadline_ns);
 		}
 		ix->run_began_ns = 0;
 	}
-	while (!op_queue_rests(&s))
+	while (!op_queue_is_idle(&s))
 		op_queue_stage(ix, &s);
 }

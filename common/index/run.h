@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * index/run.h - drive operations: to their ends by index_run(), or an op queue of them step by step
- * between calls. Chains of many operations are posted with one doorbell.
+ * index/run.h - drive operations: index_run() to their ends, or an op queue step by step between
+ * calls. The chains of many operations are posted with one doorbell.
  */
 #ifndef COMMON_INDEX_RUN_H
 #define COMMON_INDEX_RUN_H
@@ -21,7 +21,7 @@ struct op_queue {
 	struct index_list ready, in_flight, ended;
 	struct index_op *last;  /* the last of `in_flight` */
 	unsigned idle;   /* consecutive polls that completed nothing */
-	unsigned stages; /* posts since the last look at the clock */
+	unsigned stages; /* posts since the last clock reading */
 };
 
 void op_queue_init(struct op_queue *s);
@@ -29,7 +29,7 @@ void op_queue_init(struct op_queue *s);
 /**
  * True if no operation is ready or in flight: the op queue then holds no reference to the region.
  */
-static inline bool op_queue_rests(const struct op_queue *s)
+static inline bool op_queue_is_idle(const struct op_queue *s)
 {
 	return !s->ready.first && !s->in_flight.first;
 }
@@ -61,13 +61,13 @@ void index_post(struct index *ix, struct op_queue *s);
  * Poll the lane once, step the operations whose chains are done, and post what is ready. True if
  * any was stepped. Never waits.
  *
- * Operations past their deadline end with FARKV_ETIMEDOUT if no chain of theirs is in flight. One
- * whose chain stays in flight over many polls also ends so, or with FARKV_EMAYBE if the chain has a
- * CAS; this breaks the lane.
+ * An operation past its deadline ends with FARKV_ETIMEDOUT if no chain of it is in flight. If its
+ * chain stays in flight over many polls, it ends the same way, or with FARKV_EMAYBE if the chain
+ * has a CAS; this breaks the lane.
  */
 bool index_reap(struct index *ix, struct op_queue *s);
 
-/** The next operation that is final or waits; NULL if there is none. */
+/** Take out the next operation that is final or waits; NULL if there is none. */
 struct index_op *index_take(struct op_queue *s);
 
 /**

@@ -7,7 +7,7 @@
  *            after that: if it leads elsewhere, start again; if it still leads here, the words
  *            are current, and the range is the entry's alone
  *   heads    READ the heads of the blocks that LIVE words name, SCAN_BATCH at a time, and verify
- *            them. After more than T/2 look again: only words that still stand count. A head that
+ *            them. After more than T/2 look again: only unchanged words count. A head that
  *            fails, and a word that was torn, is read again after another look; so is the head of
  *            a value that has expired between the two CLOCKs
  *   deliver  sort by hash, cut at the end of the range or of the room
@@ -27,7 +27,7 @@
 #include "common/region/fetch.h"
 #include "common/region/hash.h"
 
-/* A word whose block fails so often is damaged; a directory entry, too. */
+/* A block, or a directory entry, counts as damaged after failing this many times. */
 #define TRIES_MAX 100u
 /* Internal result: start with the directory again. */
 #define AGAIN 1
@@ -68,7 +68,10 @@ static uint8_t *image_at(const struct index *ix, unsigned i)
 	return ix->scan_mem + i * (size_t)PAGE_BYTES;
 }
 
-/* Four words of a directory's look, then CLOCK before and after a look, each twice. */
+/*
+ * Scratch words: four for the check of a directory entry, then CLOCK before and after a look, each
+ * twice.
+ */
 static uint64_t *words_at(const struct index *ix)
 {
 	return (uint64_t *)(void *)image_at(ix, 2);
@@ -120,7 +123,7 @@ static int find(struct index *ix, struct index_scan *s, uint64_t deadline_ns)
 
 /* ---- look ------------------------------------------------------------------------------ */
 
-/* Is there a word that only a migration, or another subtable, leaves here? */
+/* True if there is a word that only a migration, or another subtable, leaves here. */
 static bool is_odd(const struct index_scan *s)
 {
 	uint64_t empty = slot_empty(entry_gen(s->place.entry));
@@ -134,7 +137,10 @@ static bool is_odd(const struct index_scan *s)
 	return odd;
 }
 
-/* After the words: the entry of the cursor's position still leads here, or AGAIN. */
+/*
+ * Called after the words were READ. 0 if the entry of the cursor's position still leads here, or
+ * AGAIN.
+ */
 static int check_entry(struct index *ix, struct index_scan *s, uint64_t deadline_ns)
 {
 	struct xport_chain *c = chain_begin(&s->chain[0]);
@@ -193,7 +199,7 @@ static int look(struct index *ix, struct index_scan *s, uint64_t deadline_ns)
 
 /* ---- sort ------------------------------------------------------------------------------ */
 
-/* Into buckets by the bits that differ first, then by insertion. */
+/* Bucket sort by the first bits that differ, then insertion sort. */
 void scan_sort(struct index_scan *s)
 {
 	uint16_t next[BUCKETS + 1] = {0};
@@ -220,7 +226,7 @@ void scan_sort(struct index_scan *s)
 
 /* ---- heads ----------------------------------------------------------------------------- */
 
-/* The keys do not fit: give this call half of them. The next one takes the others. */
+/* The keys do not fit: end this call after half of them. The next call returns the others. */
 static int make_room(struct index_scan *s)
 {
 	size_t bytes = 0, i = 0;
@@ -265,7 +271,7 @@ static int add_found(struct index_scan *s, const struct block_header *h, const v
 	return 0;
 }
 
-/* Its key is read later. */
+/* Read the slot's key after the next look. */
 static void keep(struct index_scan *s, const struct slot *slot)
 {
 	s->pending[s->n_kept++] = *slot;
@@ -287,7 +293,7 @@ static void keep_bad(struct index_scan *s, struct slot *slot, uint64_t word)
 	keep(s, slot);
 }
 
-/* A key of its hash can be in that slot, by that word. */
+/* True if a key of this hash can be in that slot, and its word agrees. */
 static bool belongs(const struct index_scan *s, const struct head *h)
 {
 	uint32_t depth = entry_depth(s->place.entry);
@@ -298,13 +304,16 @@ static bool belongs(const struct index_scan *s, const struct head *h)
 	       scan_range_end(hash, depth) == scan_range_end(s->cursor, depth);
 }
 
-/* By a CLOCK of the last look: 0 the one before its words, 1 the one after. */
+/*
+ * True if the value has expired by a CLOCK of the last look: 0 the one before its words, 1 the one
+ * after.
+ */
 static bool is_expired(const struct index_scan *s, const struct block_header *h, unsigned when)
 {
 	return block_expired(h->expiry, h->inc_flags, s->clock_ms[when]);
 }
 
-/* The head has arrived. AGAIN, FARKV_ENOMEM. */
+/* The head has been READ: evaluate it. AGAIN, FARKV_ENOMEM. */
 static int take_head(const struct index *ix, struct index_scan *s, struct head *b)
 {
 	const uint8_t *image = heads_at(ix) + b->at;
@@ -325,7 +334,7 @@ static int take_head(const struct index *ix, struct index_scan *s, struct head *
 		keep_bad(s, &b->slot, b->word);
 		return 0;
 	}
-	/* R1: it was absent at the look, or it lived at the look, or another look has to tell. */
+	/* R1: absent at the look, alive at the look, or another look has to decide. */
 	if (!s->dead_too && is_expired(s, &h, 0))
 		return 0;
 	if (!s->dead_too && is_expired(s, &h, 1)) {
@@ -336,7 +345,7 @@ static int take_head(const struct index *ix, struct index_scan *s, struct head *
 	return add_found(s, &h, image + sizeof(h), b);
 }
 
-/* The slot needs no key: by the last look it has none, or no value. */
+/* True if the slot needs no key: at the last look it had none, or no value. */
 static bool is_done(const struct index_scan *s, unsigned at)
 {
 	if (!s->dead_too)
@@ -380,7 +389,7 @@ static int read_heads(struct index *ix, struct index_scan *s, uint64_t deadline_
 {
 	unsigned n = 0;
 
-	/* Memory takes longer than all else: request all blocks before the first copy. */
+	/* Memory takes longest, so request all blocks before the first copy. */
 	for (unsigned i = 0; ix->lane->caps & XPORT_DIRECT && i < s->n_heads; i++)
 		fetch_lines(ix->lane->base + slot_off(s->head[i].word), s->head[i].len);
 	for (unsigned i = 0; i < s->n_heads; i++) {
@@ -392,15 +401,15 @@ static int read_heads(struct index *ix, struct index_scan *s, uint64_t deadline_
 	return dir_run_chains(ix, s->chain, n, deadline_ns);
 }
 
-/* I4: the blocks were READ later than T/2 after their words. */
+/* I4: true if the blocks were READ more than T/2 after their words. */
 static bool is_late(const struct index *ix, const struct index_scan *s)
 {
 	atom_fence_copy_done();
 	return index_now(ix) - s->begun_ns > ix->sb.grace_ns / 2;
 }
 
-/* True if the last look has found the word that the head was READ by, FROZEN meanwhile or not. */
-static bool stands(const struct index_scan *s, const struct head *b)
+/* True if the last look found the word by which the head was READ, whether FROZEN since or not. */
+static bool is_unchanged(const struct index_scan *s, const struct head *b)
 {
 	return scan_is_settled(s, b->slot.at) &&
 	       ((s->image[0][b->slot.at] ^ b->word) & ~SLOT_FROZEN) == 0;
@@ -414,7 +423,7 @@ static int batch(struct index *ix, struct index_scan *s, uint64_t deadline_ns)
 	if (late)
 		err = look(ix, s, deadline_ns);
 	for (unsigned i = 0; i < s->n_heads && !err; i++) {
-		if (late && !stands(s, &s->head[i]))
+		if (late && !is_unchanged(s, &s->head[i]))
 			keep(s, &s->head[i].slot);
 		else
 			err = take_head(ix, s, &s->head[i]);
@@ -424,7 +433,7 @@ static int batch(struct index *ix, struct index_scan *s, uint64_t deadline_ns)
 
 /* ---- one subtable ---------------------------------------------------------------------- */
 
-/* All slots that may have a value. */
+/* Make all slots pending that may have a value. */
 static void pick_live(struct index_scan *s)
 {
 	for (unsigned at = 0; at < SUBTABLE_SLOTS; at++)
@@ -470,7 +479,8 @@ int scan_read(struct index *ix, struct index_scan *s, uint64_t cursor, uint64_t 
 	for (;; ix->retries++) {
 		err = find(ix, s, deadline_ns);
 		if (err == AGAIN && ++tries > TRIES_MAX)
-			return err_set(FARKV_EFORMAT, "region: a directory entry leads nowhere");
+			return err_set(FARKV_EFORMAT,
+				       "region: a directory entry names no page of the region");
 		if (!err)
 			err = read_part(ix, s, deadline_ns);
 		if (err != AGAIN)
@@ -483,7 +493,7 @@ static uint64_t ttl_ms(const struct found *f)
 	return f->left_ms == BLOCK_NEVER ? 0 : f->left_ms;
 }
 
-/* Make the result of `found`; returns the next cursor. */
+/* Build the result from `found`; returns the next cursor. */
 static uint64_t deliver(struct index_scan *s, size_t max)
 {
 	uint64_t next = s->until + 1;
@@ -524,6 +534,6 @@ int index_scan(struct index *ix, struct index_scan *s, uint64_t *cursor, size_t 
 	if (!s->damaged)
 		return 0;
 	return err_set(FARKV_ECORRUPT,
-		       "%u blocks of this part of the index cannot be read; kvcli fsck tells more",
+		       "%u blocks of this part of the index cannot be read; see kvcli fsck",
 		       s->damaged);
 }

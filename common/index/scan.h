@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * index/scan.h - list the keys of one subtable after the other, in the order of their hashes.
+ * index/scan.h - list the keys of one subtable after another, in the order of their hashes.
  *
- * A cursor is a hash position: all keys whose hash is smaller have been listed. It is all that a
- * scan remembers, so it outlives splits, compactions and connections. doc/protocol.md, "Scan", has
- * the rule and its proof.
+ * A cursor is a hash position: all keys whose hash is smaller have been listed. A scan has no other
+ * state, so it survives splits, compactions and reconnects. doc/protocol.md, "Scan", has the rule
+ * and its proof.
  */
 #ifndef COMMON_INDEX_SCAN_H
 #define COMMON_INDEX_SCAN_H
@@ -28,11 +28,11 @@ void index_scan_free(struct index_scan *s);
 /**
  * List the keys from *cursor on, up to `max` of them (FARKV_SCAN_MIN or more), but not beyond the
  * end of the subtable that the position lies in; sets the new cursor, which is 0 after the last
- * key. index_scan_items() has the keys. None is a result, too.
+ * key. index_scan_items() has the keys; there may be none.
  *
  * A key that has a value from the first call with cursor 0 to the last is listed exactly once. Any
  * other key is listed at most once, if it had a value at a moment during the call that lists it.
- * Version, length and time to live are those of such a moment. An expired value is none.
+ * Version, length and time to live are those of such a moment. An expired value does not count.
  *
  * Inside the critical section. Spins on the lane, until `deadline_ns` (clock_now_ns()) at most.
  * FARKV_ECORRUPT: some blocks of the subtable cannot be read; all else is as after 0. After the
@@ -40,7 +40,7 @@ void index_scan_free(struct index_scan *s);
  * FARKV_ETIMEDOUT, FARKV_ENOMEM, FARKV_EFORMAT (the directory is damaged).
  *
  * Cost: one round trip for the subtable and one for each 128 of its keys, whatever `max` is: the
- * hash is in the block, so all blocks' heads have to be READ to find the keys that come first.
+ * hash is in the block, so the heads of all blocks must be READ to find the first keys.
  */
 int index_scan(struct index *ix, struct index_scan *s, uint64_t *cursor, size_t max,
 	       uint64_t deadline_ns);

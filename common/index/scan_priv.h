@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** scan_priv.h - what changes.c uses of scan.c: keys of one subtable. */
+/** scan_priv.h - the part of scan.c that changes.c uses: keys of one subtable. */
 #ifndef COMMON_INDEX_SCAN_PRIV_H
 #define COMMON_INDEX_SCAN_PRIV_H
 
@@ -14,12 +14,12 @@
 #define SCAN_CHAINS ((SCAN_BATCH + XPORT_CHAIN_MAX - 1) / XPORT_CHAIN_MAX)
 #define SCAN_LOST 16u
 #define SCAN_HEAD_MIN 64u /* bytes READ of a block at first, ... */
-#define SCAN_HEAD_MAX 256u /* ... and the most that longer keys raise that to */
+#define SCAN_HEAD_MAX 256u /* ... and at most, raised by longer keys */
 
 struct found {
 	uint64_t hash, version;
 	uint64_t left_ms; /* until it expires; or BLOCK_NEVER */
-	uint64_t word; /* by which it was found */
+	uint64_t word; /* the slot word by which it was found */
 	uint32_t key_at; /* in `keys` */
 	uint32_t value_len;
 	uint16_t key_len;
@@ -45,24 +45,24 @@ struct index_scan {
 	struct dir_place place;
 	uint64_t cursor;
 	uint64_t until; /* the last position that this call covers */
-	uint64_t room;  /* ... so that the keys have room */
-	uint64_t begun_ns; /* I4: not after the last look began */
+	uint64_t room;  /* ... lowered if the keys need too much room */
+	uint64_t begun_ns; /* I4: time before the last look began */
 	uint64_t clock_ms[2]; /* CLOCK, READ before and after the words of the last look */
 	const uint64_t *image[2]; /* of the subtable; equal pointers where words do not tear */
 	uint32_t usual; /* bytes READ of a block at first */
 	uint32_t damaged;
-	uint16_t lost[SCAN_LOST]; /* the first slots of these */
+	uint16_t lost[SCAN_LOST]; /* the first of the damaged slots */
 	bool stale; /* another look is needed */
 	/*
-	 * Of changes.c: sets `pending` after the first look, and `dead_too`: keys without a value are
-	 * listed, too. NULL: all slots that may have a value.
+	 * For changes.c: sets `pending` after the first look, and `dead_too`, to list keys without
+	 * a value, too. NULL: all slots that may have a value.
 	 */
 	void (*pick)(void *arg, struct index_scan *s);
 	void *arg;
 	bool dead_too;
 
 	struct slot pending[SUBTABLE_SLOTS];
-	size_t n_pending, n_kept; /* those kept for the next pass are in front */
+	size_t n_pending, n_kept; /* n_kept at the front stay pending */
 	struct head head[SCAN_BATCH];
 	unsigned n_heads;
 	struct xport_chain chain[SCAN_CHAINS];
@@ -76,7 +76,7 @@ struct index_scan {
 	size_t n_items;
 };
 
-/** What is not 0 at the begin. */
+/** Initialize the fields that are not 0. */
 static inline void index_scan_init(struct index_scan *s)
 {
 	s->usual = SCAN_HEAD_MIN;
@@ -99,7 +99,7 @@ static inline bool scan_is_settled(const struct index_scan *s, unsigned at)
 	return s->image[0][at] == s->image[1][at];
 }
 
-/** False if the slot has no value for sure. */
+/** False if the slot certainly has no value. */
 static inline bool scan_may_live(const struct index_scan *s, unsigned at)
 {
 	uint64_t w = s->image[0][at];
@@ -108,15 +108,15 @@ static inline bool scan_may_live(const struct index_scan *s, unsigned at)
 }
 
 /**
- * Set `found` to the keys of the subtable of `cursor`, with hashes up to `until`, which it sets. Errors
- * as index_scan(), without FARKV_ECORRUPT: `damaged` tells.
+ * Set `found` to the keys of the subtable of `cursor`, with hashes up to `until`, which it sets.
+ * Errors as index_scan(), except that `damaged` counts what would be FARKV_ECORRUPT.
  */
 int scan_read(struct index *ix, struct index_scan *s, uint64_t cursor, uint64_t deadline_ns);
 
 /** Order `found` by hash. */
 void scan_sort(struct index_scan *s);
 
-/** The next one in that order. */
+/** The key at position `i` in that order. */
 static inline const struct found *scan_nth(const struct index_scan *s, size_t i)
 {
 	return &s->found[s->order[i]];

@@ -17,7 +17,10 @@
 #include "publish.h"
 #include "window_scan.h"
 
-/* Copy the value to op->into, in one pass with its sum, and the rest of the block to op->buf. */
+/*
+ * Copy the value to op->into, computing its sum in the same pass, and the rest of the block to
+ * op->buf.
+ */
 static enum block_check direct_fetch_split(struct index_op *op,
 					   const uint8_t *src,
 					   const struct block_header *h,
@@ -75,7 +78,7 @@ static bool direct_fetch(struct index *ix, struct index_op *op, uint64_t word,
 	return true;
 }
 
-/* Copy what a probe needs of the block that `word` names to op->buf, and tell whose it is. */
+/* Copy what a probe needs of the block that `word` names to op->buf, and check whose it is. */
 static enum block_check direct_probe(struct index *ix, struct index_op *op, uint64_t word,
 				     struct block_view *view)
 {
@@ -89,7 +92,7 @@ static enum block_check direct_probe(struct index *ix, struct index_op *op, uint
 	return block_verify_head(op->buf, bytes, ref, &asked, view);
 }
 
-/* Tell whose block it is that `word` names, by its header and key. */
+/* Check whose block `word` names, by its header and key. */
 static enum block_check direct_head(struct index *ix, struct index_op *op,
 				    uint64_t word, struct block_view *view)
 {
@@ -110,7 +113,10 @@ static enum block_check direct_head(struct index *ix, struct index_op *op,
 /* What a look at a slot led to. */
 enum look { LOOK_ON, LOOK_END, LOOK_FOUND, LOOK_UNUSUAL };
 
-/* What is copied: by a GET a living key's block, by an EXISTS its head, by a writer any head. */
+/*
+ * What is copied: for a GET the block if alive, for an EXISTS its head if alive, for a writer any
+ * head.
+ */
 enum copied { COPY_BLOCK, COPY_LIVING_HEAD, COPY_HEAD };
 
 /*
@@ -136,7 +142,7 @@ look_at(struct index *ix, struct index_op *op, const uint64_t *slot, enum copied
 		return LOOK_UNUSUAL;
 	if (check != BLOCK_MINE && check != BLOCK_OTHER)
 		return LOOK_UNUSUAL;
-	/* CLOCK first, then the last look at the slot (protocol.md, "Expiry"). */
+	/* Load CLOCK before the last look at the slot (protocol.md, "Expiry"). */
 	op->left_ms = expiry_left(ix, view);
 	if (!still_holds(slot, w))
 		return LOOK_UNUSUAL;
@@ -145,8 +151,8 @@ look_at(struct index *ix, struct index_op *op, const uint64_t *slot, enum copied
 }
 
 /*
- * Walk the slots line by line; most need no second look. Sets op->slot_at to where the walk ended,
- * WINDOW_SLOTS if all are other keys'.
+ * Walk the slots line by line; most are skipped by their fingerprint. Sets op->slot_at to where the
+ * walk ended, WINDOW_SLOTS if no slot is the key's.
  */
 IN_LINE enum look
 walk(struct index *ix, struct index_op *op, const uint64_t *slots,
@@ -210,7 +216,7 @@ bool index_exists_search(struct index *ix, struct index_op *op, const uint64_t *
 
 /* ---- borrowing --------------------------------------------------------------------- */
 
-/* The value's place and lengths, of the block whose head was verified. */
+/* Set the value's place and lengths, from a block whose head was verified. */
 static void borrowed_set(const struct index *ix, const struct index_op *op,
 			 const struct block_view *view, struct index_borrowed *out)
 {
@@ -234,7 +240,7 @@ int index_borrow(struct index *ix, struct index_op *op, const struct index_key *
 	struct block_view view;
 	enum look look;
 
-	/* As EXISTS, which reads header and key. */
+	/* Like EXISTS, which reads header and key. */
 	index_op_start(op, INDEX_EXISTS, key, NULL, 0);
 	slots = loads_usable(ix) ? direct_window(ix, op) : NULL;
 	if (!slots)
@@ -264,8 +270,9 @@ bool index_look_holds(const struct index *ix, const struct index_look *look, boo
 /* ---- writers ------------------------------------------------------------------- */
 
 /*
- * The walk of index/step.c without an image of the window, so a CAS lost to another key starts
- * again. The CAS, or the second look at the slot, proves what is concluded from a word.
+ * The walk of index/step.c without an image of the window, so an insert whose CAS loses to another
+ * key starts again. Each conclusion from a word is proved by the CAS, or by the second look at the
+ * slot.
  */
 static bool decide_by_loads(struct index *ix, struct index_op *op,
 			    const uint64_t *slots, enum next *next_out)
@@ -320,7 +327,7 @@ static enum next swap_now(struct index *ix, struct index_op *op)
 
 		if (next != NEXT_POST)
 			return next;
-		/* Writing the block took a while. */
+		/* The lane may have broken while the block was written. */
 		if (xport_broken(ix->lane))
 			return op_done(ix, op, FARKV_EDISCONNECTED);
 	}
@@ -345,11 +352,11 @@ static enum next swap_posted(struct index *ix, struct index_op *op)
 	return swap_done(ix, op);
 }
 
-/* Swaps tried in a row without a look at the clock. */
+/* Swaps tried in a row without reading the clock. */
 #define SWAPS_MAX 4u
 
 /*
- * Swap, and again after each loss, `lost` losses so far. If another READ is needed (has the
+ * Swap, and again after each loss; `lost` losses so far. If another READ is needed (has the
  * subtable moved?), the operation starts again.
  */
 static enum next swap_by_loads(struct index *ix, struct index_op *op,
@@ -386,7 +393,7 @@ static bool expected_is_mine(struct index *ix, struct index_op *op)
 }
 
 /*
- * A write from the start to its CAS, or on after a lost one. What is left pending continues in
+ * A write from its start, or from a lost CAS on. If it is left pending, it continues in
  * index_run().
  */
 bool index_write_search(struct index *ix, struct index_op *op, const uint64_t *slots,

@@ -33,8 +33,8 @@ static bool value_length_differs(struct index *ix, const struct index_key *key,
 }
 
 /*
- * True if the block is intact and another key's: then its slot belongs to that key for good (I1).
- * Its value can have any length, so the block is copied again.
+ * True if the block is intact and another key's: then its slot is that key's for good (I1). The
+ * value can have any length, so the block is copied again.
  */
 static bool holds_other_key(const struct index_key *key, const struct get_source *src)
 {
@@ -59,7 +59,7 @@ bool get_next_candidates(struct index *ix, const struct index_key *key, struct g
 	for (;;) {
 		if ((n && get_copy(ix, key, src)) ||
 		    (value_length_differs(ix, key, src) && get_copy(ix, key, src))) {
-			/* What has expired is left to the search. */
+			/* Leave an expired value to the search. */
 			if (!get_lives(ix, src))
 				return false;
 			if (!still_holds(src->slot, src->word))

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * index/shm.h - the fast GET and the fast PUT over mapped memory, in line with the caller. Anything
- * unusual goes on in index/try.c, then in index/search.c, then in the state machine.
+ * index/shm.h - the fast GET and the fast PUT over mapped memory, inlined into the caller. Anything
+ * unusual continues in index/try.c, then in index/search.c, then in the state machine.
  *
  *   get_fast(): find the slot, request the block, copy and verify, look at the slot again
  *   put_fast(): take a block, build it, find the slot, verify, swap, retire the old block
@@ -21,7 +21,7 @@
 #include "publish.h"
 #include "window_scan.h"
 
-/** Largest block that is read or written in line with the caller, in bytes. */
+/** Largest block that is read or written inline, in bytes. */
 #define SHM_SMALL_MAX 640u
 /**
  * Largest block and key of a fast PUT of an operation; a block of more than SHM_SMALL_MAX is built
@@ -107,10 +107,10 @@ IN_LINE uint32_t get_matches(const struct index_key *key, const uint64_t *slots)
 
 /** A fast GET. The caller sets the first five fields, get_find() the others. */
 struct get_source {
-	const uint64_t *slots; /* the window, requested */
+	const uint64_t *slots; /* the window, already prefetched */
 	uint32_t match;        /* get_matches() of it */
 	uint8_t *to;           /* buffer for the block, ... */
-	size_t room;           /* ... and how much it takes, at most SHM_SMALL_MAX bytes */
+	size_t room;           /* ... and its size, at most SHM_SMALL_MAX bytes */
 	uint64_t ttl_ms;       /* time left of the value in `to`; 0: it never expires */
 	const uint64_t *slot;
 	uint64_t word;
@@ -120,7 +120,7 @@ struct get_source {
 
 /*
  * Find: the first slot in `match`. True if it is alive and names a place where `room` bytes lie in
- * the region. The block's class need not be looked at: the sum that get_copy() verifies has it.
+ * the region. Its class need not be checked: the sum that get_copy() verifies covers it.
  */
 IN_LINE bool get_find(const struct index *ix, struct get_source *src)
 {
@@ -135,8 +135,8 @@ IN_LINE bool get_find(const struct index *ix, struct get_source *src)
 }
 
 /*
- * Request the first three lines, which is all of most blocks. A loop over the others would take
- * longer than it saves.
+ * Request the first three lines, which is all of most blocks. A loop over the other lines would
+ * cost more than it saves.
  */
 static inline void get_request(const struct get_source *src)
 {
@@ -181,12 +181,15 @@ IN_LINE bool get_copy(const struct index *ix, const struct index_key *key,
 	       atom_same_block(key->data, to + sizeof(struct block_header), key->len);
 }
 
-/* Time left of a value that expires then, by CLOCK. Apart, for others do without. */
+/*
+ * Time left of a value that expires at `expiry`, by CLOCK. Out of line, because most values do not
+ * expire.
+ */
 uint64_t get_left(const struct index *ix, uint32_t expiry);
 
 /*
- * Set src->ttl_ms of a verified copy, by CLOCK if the value expires; the slot is to be looked at
- * again after (protocol.md, "Expiry"). False: it has expired.
+ * Set src->ttl_ms of a verified copy, by CLOCK if the value expires; the caller must look at the
+ * slot again afterwards (protocol.md, "Expiry"). False: it has expired.
  */
 IN_LINE bool get_lives(const struct index *ix, struct get_source *src)
 {
@@ -204,8 +207,8 @@ IN_LINE bool get_lives(const struct index *ix, struct get_source *src)
  * current at some moment of the call, and src->ttl_ms its time left, or 0. False: call
  * index_get_slow() (index/try.h); src->slot is NULL if no candidate was found.
  *
- * The slots before this one need no look: a key has one slot (I1), and while its word stands and is
- * not FROZEN, no other subtable has the key.
+ * The slots before this one need no look: a key has one slot (I1), and while its word is unchanged
+ * and not FROZEN, no other subtable has the key.
  */
 IN_LINE bool get_fast(const struct index *ix, const struct index_key *key,
 		      struct get_source *src)
@@ -223,9 +226,10 @@ IN_LINE bool get_fast(const struct index *ix, const struct index_key *key,
 }
 
 /**
- * Go on after get_fast() found a candidate that still stands: the value has another length than the
- * last one, or another slot of the line is the key's. True as get_fast(), with ix->usual_len the
- * value's length. False: search the window. 1 GET in 130 needs this if lines are half full.
+ * Continue after get_fast() found a candidate whose word is unchanged: the value has another length
+ * than the last one, or another slot of the line is the key's. True as get_fast(), with the value's
+ * length in ix->usual_len. False: search the window. 1 GET in 130 needs this if lines are half
+ * full.
  */
 bool get_next_candidates(struct index *ix, const struct index_key *key, struct get_source *src);
 
@@ -240,7 +244,7 @@ enum put_outcome {
 
 /** A fast PUT: all its state. */
 struct put {
-	const uint64_t *slots; /* the window, requested */
+	const uint64_t *slots; /* the window, already prefetched */
 	struct index_key key;
 	const void *value;
 	uint32_t value_len;
@@ -270,8 +274,7 @@ IN_LINE void put_start(struct put *p, const struct index_key *key, const void *v
 }
 
 /**
- * True if a key and value of these lengths, which are within the store's limits, can be put by
- * put_fast() in line.
+ * True if put_fast() can put a key and value of these lengths, which are within the store's limits.
  */
 static inline bool put_fits(const struct index *ix, const struct index_key *key,
 			    uint32_t value_len)
@@ -282,17 +285,17 @@ static inline bool put_fits(const struct index *ix, const struct index_key *key,
 	       block_room(key->len, value_len) <= SHM_SMALL_MAX;
 }
 
-/** An unusual step, by a call: write a PUT's block of more than SHM_SMALL_MAX bytes. */
+/** Write a PUT's block of more than SHM_SMALL_MAX bytes. */
 void index_put_build_large(const struct put *p, uint8_t *block);
 /** Bytes of the large block that `word` names; 0 if none can be there. */
 uint64_t index_put_old_bytes(const struct index *ix, uint64_t word);
 /**
- * Retire the block of `word` where put_retire() cannot. True if the next PUT of class `cls` finds a
+ * Retire the block of `word` if put_retire() cannot. True if the next PUT of class `cls` finds a
  * block and no block has to be given back.
  */
 bool index_put_retire(struct index *ix, uint64_t word, uint8_t cls);
 
-/* Take a block, without a look at the clock. */
+/* Take a block, without reading the clock. */
 IN_LINE bool put_take(const struct index *ix, struct put *p)
 {
 	p->cls = shm_class(block_room(p->key.len, p->value_len));
@@ -335,8 +338,8 @@ IN_LINE bool put_build(struct index *ix, struct put *p)
 
 /*
  * Find: the first slot of the home line with the key's fingerprint; request the header of its
- * block. The slots before it need no look, as in get_fast(). A word that changed after the scan
- * shows at put_verify() or at the CAS.
+ * block. The slots before it need no look, as in get_fast(). put_verify() or the CAS detects a word
+ * that changed after the scan.
  */
 IN_LINE bool put_find(const struct index *ix, struct put *p)
 {
@@ -373,7 +376,7 @@ IN_LINE void put_request_next(const struct index *ix, const struct put *p)
 /*
  * Verify that the slot is this key's: compare incarnation and key with its block. If the CAS then
  * finds the same word, nobody has written the block in between. The header's checksum would only
- * reveal damaged memory, which this PUT replaces. If the CAS finds another word, incarnation and
+ * detect damaged memory, which this PUT replaces. If the CAS finds another word, incarnation and
  * key may have been read at different times: index_write_search() looks again.
  */
 IN_LINE bool put_verify(const struct put *p)

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * spare.h - buffers of lane memory that operations gave back, for the next ones: windows, and block
- * buffers in powers of two up to 64 KiB. Allocating memory for each value of a batch would take
- * several times as long as reading it.
+ * spare.h - free buffers of lane memory for the next operations: windows, and block buffers in
+ * powers of two up to 64 KiB. Allocating memory for each value of a batch would take several times
+ * as long as reading it.
  *
- * They are linked through their own first bytes, and stay until spare_drop(), SPARE_KEEP bytes at
- * most. One thread.
+ * They are linked through their first bytes, and stay until spare_drop(), SPARE_KEEP bytes at most.
+ * One thread.
  */
 #ifndef COMMON_INDEX_SPARE_H
 #define COMMON_INDEX_SPARE_H
@@ -41,7 +41,7 @@ void *spare_take(struct spare *s, size_t bytes);
 /** Keep `mem`. False: SPARE_KEEP would be exceeded, or there is no such size. */
 bool spare_put(struct spare *s, void *mem, size_t bytes);
 
-/** Free all to the lane that they came from. */
+/** Free all buffers to `lane`, from which they were allocated. */
 void spare_drop(struct spare *s, struct xport_lane *lane);
 
 #endif

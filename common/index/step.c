@@ -22,7 +22,7 @@
 #include "cached.h"
 
 /*
- * Where words tear, an operation that draws conclusions from a word it does not know READs the
+ * Where words tear, an operation that concludes something from a word it does not know READs the
  * window twice. A writer need not: its CAS shows a whole word, and without a CAS it settles before
  * it ends.
  */
@@ -47,7 +47,7 @@ static int check_request(const struct index *ix, const struct index_op *op)
 	return 0;
 }
 
-/* True for a write by loads. What is unusual there restarts, with op->tries set. */
+/* True for a write by loads. If it meets something unusual, it restarts with op->tries set. */
 static bool writes_by_loads(const struct index *ix, const struct index_op *op)
 {
 	return !kind_reads(op->kind) && op->doubt != DOUBT_RESOLVING &&
@@ -97,7 +97,7 @@ static enum next start(struct index *ix, struct index_op *op, uint64_t deadline_
 	return read_window(ix, op);
 }
 
-/* ---- the walk: what is the window's image? ------------------------------------- */
+/* ---- the walk over the window's image -------------------------------------------- */
 
 /* READ the candidates' blocks, which words in op->window name. */
 static enum next probe(struct index *ix, struct index_op *op)
@@ -139,14 +139,14 @@ static bool is_candidate(const struct index_op *op, uint64_t w)
 	return !(kind_reads(op->kind) && (w & SLOT_DEAD));
 }
 
-/* What the walk does at a word. */
+/* How the walk continues after a word. */
 enum stop { STOP_NOT, STOP_END, STOP_CANDIDATE, STOP_NEXT };
 
 /*
- * What the walk does at a slot's word. STOP_NEXT: it continues as *next_out says. Nothing is
- * concluded from a FROZEN word before the directory entry was READ again.
+ * Evaluate a slot's word. STOP_NEXT: the operation continues as *next_out says. A FROZEN word
+ * proves nothing before the directory entry was READ again.
  */
-static enum stop meet(struct index *ix, struct index_op *op, uint64_t w,
+static enum stop walk_word(struct index *ix, struct index_op *op, uint64_t w,
 		      enum next *next_out)
 {
 	if ((w & SLOT_FROZEN) && !op->search.accept_frozen) {
@@ -161,11 +161,11 @@ static enum stop meet(struct index *ix, struct index_op *op, uint64_t w,
 		return STOP_NEXT;
 	}
 	/*
-	 * No key has fingerprint 0: the word is torn, half EMPTY and half a key's. It must not pass
-	 * for another key's, or an insert would claim a slot after its own.
+	 * No key has fingerprint 0: the word is torn, half of it EMPTY. Taking it for another key's
+	 * would let an insert claim a slot after its own.
 	 */
 	if (slot_fp(w) == 0) {
-		*next_out = op_again_bounded(ix, op, "a slot never rests");
+		*next_out = op_again_bounded(ix, op, "a slot keeps changing");
 		return STOP_NEXT;
 	}
 	if (!is_candidate(op, w))
@@ -187,7 +187,7 @@ static enum next walk(struct index *ix, struct index_op *op)
 	enum next next;
 
 	for (; s < WINDOW_SLOTS && n < OP_PROBE_MAX; s++) {
-		enum stop stop = meet(ix, op, op->window[s], &next);
+		enum stop stop = walk_word(ix, op, op->window[s], &next);
 
 		if (stop == STOP_NEXT)
 			return next;
@@ -226,10 +226,10 @@ static enum next read_again(struct index_op *op, enum op_phase phase)
 }
 
 /*
- * True if both images agree on where the key is. A fingerprint stays with its slot; fingerprint 0
- * is EMPTY, where the walk ends, or a torn word.
+ * True if both images agree on where the key is. A slot keeps its fingerprint; fingerprint 0 is
+ * EMPTY, where the walk ends, or a torn word.
  */
-static bool window_rests(const struct index_op *op)
+static bool images_agree(const struct index_op *op)
 {
 	const uint64_t *first = op->window, *second = op->window + WINDOW_SLOTS;
 
@@ -251,20 +251,20 @@ static enum next window_done(struct index *ix, struct index_op *op)
 	cached_image(ix, op);
 	if (!reads_twice(ix, op))
 		return NEXT_WALK;
-	if (!window_rests(op))
+	if (!images_agree(op))
 		return op_again(ix, op);
 	op->search.settled = true;
 	return NEXT_WALK;
 }
 
 /*
- * A torn word may name a block of another key; only a word that is READ again tells whose the slot
+ * A torn word may name a block of another key; only a second READ of the word shows whose slot it
  * is. That READ is made if the key seems absent and a slot with its fingerprint was skipped as
  * another key's, and before an operation is refused because of its slot's content.
  */
 static enum next settle_done(struct index *ix, struct index_op *op)
 {
-	if (!window_rests(op))
+	if (!images_agree(op))
 		return op_again(ix, op);
 	op->search.settled = true;
 	return op->settle.refusal ? op_done(ix, op, op->settle.refusal) : NEXT_WALK;
@@ -282,7 +282,7 @@ static enum next bad_block(struct index *ix, struct index_op *op, uint64_t word)
 	return op_again_bounded(ix, op, "a block fails its checksum");
 }
 
-/* The slot is the key's, and op->left_ms tells whether its value lives. */
+/* The slot is the key's, and op->left_ms shows whether its value is alive. */
 static enum next conclude(struct index *ix, struct index_op *op, uint64_t word,
 			  const struct block_view *view)
 {
@@ -302,7 +302,7 @@ static enum next found(struct index *ix, struct index_op *op, uint64_t word,
 	if (op->doubt == DOUBT_RESOLVING)
 		return swap_resolve(ix, op, word);
 	op->search.dated = view->expiry != 0;
-	/* A PUT does not depend on what it replaces, and what is dead has no life to end. */
+	/* A PUT does not depend on what it replaces, and a DEAD word has no expiry. */
 	if (op->kind != INDEX_PUT && !(word & SLOT_DEAD) &&
 	    !expiry_known(ix, op, word, view))
 		return NEXT_POST;
@@ -356,16 +356,16 @@ static enum next probe_done(struct index *ix, struct index_op *op)
 	if (op_span_ok(ix, op))
 		return compare(ix, op);
 	/*
-	 * Too slow: READ the words again, to see whether the blocks were still published after they
-	 * were copied.
+	 * Too slow: READ the words again, to see whether the blocks were still published when the
+	 * copies were complete.
 	 */
 	ix->retries++;
 	return read_again(op, OP_CONFIRM);
 }
 
 /*
- * A word that stands unchanged proves as much as the clock. A FROZEN one does not, because its
- * block may be unlinked in another subtable.
+ * A word that is unchanged proves as much as the clock. A FROZEN one does not, because its block
+ * may be unlinked in another subtable.
  */
 static enum next confirm_done(struct index *ix, struct index_op *op)
 {

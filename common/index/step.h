@@ -7,8 +7,8 @@
 #include "op.h"
 
 /**
- * Take an operation in OP_START, or one whose chain is done, as far as it goes without
- * waiting: afterwards it has a chain to post (op_in_flight()), waits, or is final.
+ * Advance an operation in OP_START, or one whose chain is done, as far as possible without waiting:
+ * afterwards it has a chain to post (op_in_flight()), waits, or is final.
  */
 void index_op_step(struct index *ix, struct index_op *op, uint64_t deadline_ns);
 

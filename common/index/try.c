@@ -31,7 +31,9 @@ const void *index_prefetch_window(const struct index *ix, uint64_t hash)
 
 /* ---- GET --------------------------------------------------------------------------- */
 
-/* The value is found, in `block`: set the result. The rest of the operation is not set up. */
+/*
+ * The value is found, in `block`: set the result. The other fields of the operation are not set up.
+ */
 static inline void get_found(struct index *ix, const struct index_get_req *req,
 			     const struct get_source *src)
 {
@@ -47,7 +49,7 @@ static inline void get_found(struct index *ix, const struct index_get_req *req,
 	memcpy(&op->version, block, sizeof(op->version));
 }
 
-/* Go on after get_fast(), if that found a candidate. */
+/* Continue after get_fast(), if that found a candidate. */
 static bool get_after_miss(struct index *ix, const struct index_get_req *req,
 			   struct get_source *src)
 {
@@ -92,7 +94,7 @@ static bool get_op(struct index *ix, struct index_op *op, const uint64_t *slots)
 	return true;
 }
 
-/* Keeps what the caller has set. */
+/* Set up the operation; keeps the fields that the caller has set. */
 static void start_get(const struct index_get_req *req)
 {
 	struct index_op *op = req->op;
@@ -109,7 +111,7 @@ static __attribute__((noinline)) bool get_by_search(struct index *ix,
 						    const struct index_get_req *req,
 						    const uint64_t *slots)
 {
-	err_clear(); /* what follows may fail */
+	err_clear(); /* it may yet fail */
 	start_get(req);
 	return slots && index_get_search(ix, req->op, slots);
 }
@@ -239,7 +241,7 @@ static inline void put_from_op(const struct index *ix, struct put *p,
 		p->block = slot_pack(op->block, 0, 0);
 }
 
-/* Before a batch: take the block of a PUT that can be fast, and request its memory. */
+/* Before a batch: take the block of a PUT that put_fast() can do, and prefetch its memory. */
 static void put_prepare(const struct index *ix, struct index_op *op)
 {
 	struct put p;
@@ -263,7 +265,9 @@ static inline void put_end(struct index_op *op, const struct put *p)
 	op->result = 0;
 }
 
-/* A PUT of an operation: put_fast() if it applies, else or if its CAS was lost the search. */
+/*
+ * A PUT of an operation: put_fast() if it applies; the search if it does not or its CAS was lost.
+ */
 static bool put_op(struct index *ix, struct index_op *op, const uint64_t *slots)
 {
 	enum put_outcome outcome;
@@ -301,7 +305,7 @@ static bool head_lives(const struct index *ix, const uint8_t *block)
 /*
  * True if the first slot of the home line with the key's fingerprint is the key's, and alive. The
  * slots before it need no look, as in get_fast(). Incarnation and key suffice, as in put_verify():
- * the word still stands, so the block did not change meanwhile, and its header is whole.
+ * the word is unchanged, so the block did not change in the meantime, and its header is whole.
  */
 static bool exists_fast(const struct index *ix, const struct index_op *op, const uint64_t *slots)
 {

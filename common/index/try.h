@@ -30,15 +30,15 @@ struct index_get_req {
  * returned for the key.
  *
  * True: the operation's result is final; if it is 0, so are its version and the view's value and
- * length, and nothing else is set. False: it has begun, and index_run() ends it. A GET that fails,
- * or may fail later, has cleared the error's line, except where `window` is NULL.
+ * length, and no other field is set. False: it has begun, and index_run() ends it. A GET that
+ * fails, or may fail later, has cleared the error's line, except if `window` is NULL.
  */
 bool index_get(struct index *ix, const struct index_get_req *req, const void *window);
 
 /**
- * The same for `n` GETs, without index_prefetch_window(): their windows, then their blocks, are
- * requested side by side. True: all are final. False: all have begun and must be run together; a
- * new connection may be needed for some, and then the results of the others have to be read again
+ * index_get() for `n` GETs, without index_prefetch_window(): their windows, then their blocks, are
+ * requested together. True: all are final. False: all have begun and must be run together; some may
+ * need a new connection, and then the results of the others have to be read again
  * (index_op_resume()).
  */
 bool index_get_many(struct index *ix, const struct index_get_req *reqs, size_t n);
@@ -46,18 +46,18 @@ bool index_get_many(struct index *ix, const struct index_get_req *reqs, size_t n
 /** index_get() for a PUT that index_op_start() has just set up. */
 bool index_put(struct index *ix, struct index_op *op, const void *window);
 
-/* ---- on after a fast path ------------------------------------------------------------ */
+/* ---- after a fast path --------------------------------------------------------------- */
 
 /**
- * Go on after get_fast(): look at the line's other candidates, then search the window. Sets up
- * req->op, whose view tells whether the value is at src->to or in the operation's buffer. False:
- * it is pending, and index_run() must end it.
+ * Continue after get_fast(): look at the line's other candidates, then search the window. Sets up
+ * req->op, whose view shows whether the value is at src->to or in the operation's buffer. False: it
+ * is pending, and index_run() must end it.
  */
 bool index_get_slow(struct index *ix, const struct index_get_req *req, struct get_source *src);
 
 /**
- * Go on as an operation, which index_op_start() has set up: hand the block over to it. `lost`: after
- * PUT_LOST.
+ * Continue as an operation, which index_op_start() has set up: hand the block over to it. `lost`:
+ * after PUT_LOST.
  */
 void index_put_to_op(struct index_op *op, const struct put *p, bool lost);
 
@@ -65,23 +65,23 @@ void index_put_to_op(struct index_op *op, const struct put *p, bool lost);
 
 /**
  * Try an operation that index_op_start() has set up. True: it is final. False: the lane has no
- * mapping, or something unusual was met: the operation is pending, may hold a block, and goes on in
- * index_run() or index_submit() inside the same critical section.
+ * mapping, or something unusual was met: the operation is pending, may hold a block, and continues
+ * in index_run() or index_submit() inside the same critical section.
  *
- * No deadline, no system call; reads the clock at most as often as retiring blocks needs. A write
- * that loses its CAS backs off for some microseconds (backoff.h). Counts retries, no requests. A
- * write that fails has cleared the error's line.
+ * No deadline, no system call; reads the clock only as often as retiring blocks needs. A write that
+ * loses its CAS backs off for some microseconds (backoff.h). Counts retries, no requests. A write
+ * that fails has cleared the error's line.
  */
 bool index_try(struct index *ix, struct index_op *op);
 
 /**
- * After FARKV_EVERSION: if others are writing the key now, back off for some microseconds. For
- * callers that wait, not for those with other requests in flight.
+ * After FARKV_EVERSION: if others are writing the key now, back off for some microseconds. For a
+ * caller that would otherwise wait, not for one with other requests in flight.
  */
 void index_pause(struct index *ix, const struct index_op *op);
 
 /**
- * index_try() for ops[0..n-1], which were just set up. Requests the memory of many side by side,
+ * index_try() for ops[0..n-1], which were just set up. Requests the memory of many together,
  * windows first, then blocks. Those not ended are INDEX_PENDING.
  */
 void index_try_many(struct index *ix, struct index_op *const *ops, size_t n);

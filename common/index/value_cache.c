@@ -26,7 +26,7 @@ struct value_cache {
 	size_t ring_bytes;
 	size_t next;      /* where the next block goes if it fits */
 	uint64_t written; /* bytes written in all rounds, with those skipped at ends */
-	uint64_t floor;   /* what was stored earlier is forgotten */
+	uint64_t floor;   /* entries stored before it are invalid */
 };
 
 struct value_cache *value_cache_new(size_t bytes)
@@ -68,8 +68,8 @@ static struct place *set_of(const struct value_cache *k, uint64_t slot)
 	return &k->places[set * WAYS];
 }
 
-/* True if its bytes were not overwritten. */
-static bool stands(const struct value_cache *k, const struct place *p)
+/* True if its bytes in the ring were not overwritten. */
+static bool is_intact(const struct value_cache *k, const struct place *p)
 {
 	return p->at >= k->floor && k->written - p->at <= k->ring_bytes;
 }
@@ -80,7 +80,7 @@ const uint8_t *value_cache_find(const struct value_cache *k, uint64_t slot, uint
 	const struct place *p = set_of(k, slot);
 
 	for (unsigned i = 0; i < WAYS; i++, p++)
-		if (p->slot == slot && p->word == word && stands(k, p)) {
+		if (p->slot == slot && p->word == word && is_intact(k, p)) {
 			*bytes_out = p->bytes;
 			return &k->ring[p->offset];
 		}
@@ -92,7 +92,7 @@ static size_t room_of(size_t bytes)
 	return (bytes + ALIGN - 1) & ~(size_t)(ALIGN - 1);
 }
 
-/* The slot's own place, or the one whose block will be overwritten first. */
+/* The slot's own place, or the one whose block will be overwritten next. */
 static struct place *place_for(const struct value_cache *k, uint64_t slot)
 {
 	struct place *set = set_of(k, slot), *oldest = set;
@@ -112,7 +112,7 @@ void value_cache_store(struct value_cache *k, uint64_t slot, uint64_t word, cons
 	struct place *p = place_for(k, slot);
 	size_t room = room_of(bytes);
 
-	if (p->slot == slot && stands(k, p) && room_of(p->bytes) == room) {
+	if (p->slot == slot && is_intact(k, p) && room_of(p->bytes) == room) {
 		memcpy(&k->ring[p->offset], block, bytes);
 		p->word = word;
 		p->bytes = (uint32_t)bytes;
@@ -137,7 +137,7 @@ void value_cache_renew(struct value_cache *k, uint64_t slot, uint64_t word, cons
 {
 	const struct place *p = place_for(k, slot);
 
-	if (p->slot == slot && stands(k, p))
+	if (p->slot == slot && is_intact(k, p))
 		value_cache_store(k, slot, word, block, bytes);
 }
 

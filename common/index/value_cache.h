@@ -2,8 +2,8 @@
 /**
  * index/value_cache.h - blocks that a client has READ, cached by slot and word.
  *
- * A word that is found unchanged in its slot names the same content until a barrier (I5). So a look
- * at the slot, 8 bytes, proves that the cached block is the key's value, and the block is not READ
+ * A word that is unchanged in its slot names the same content until a barrier (I5). So a look at
+ * the slot, 8 bytes, proves that the cached block is the key's value, and the block is not READ
  * again. This saves half of a GET's requests and most of its bytes.
  *
  * Memory is allocated at once and touched as it fills: a ring in which the newest block overwrites
@@ -35,12 +35,15 @@ const uint8_t *value_cache_find(const struct value_cache *k, uint64_t slot, uint
 /**
  * Store a copy of a block that was seen whole while the slot held `word`. Replaces the slot's
  * cached block, in place if that has the same length. A block of more than an eighth of the ring,
- * which has seven eighths of the memory, is not stored; the slot's cached block then stays.
+ * which is seven eighths of the memory, is not stored; the slot's cached block then remains.
  */
 void value_cache_store(struct value_cache *k, uint64_t slot, uint64_t word, const uint8_t *block,
 		size_t bytes);
 
-/** The same, but only if the slot has a cached block: for a value that the session overwrites. */
+/**
+ * value_cache_store(), but only if the slot has a cached block: for a value that the session
+ * overwrites.
+ */
 void value_cache_renew(struct value_cache *k, uint64_t slot, uint64_t word, const uint8_t *block,
 		size_t bytes);
 

@@ -3,10 +3,10 @@
  * window_scan.h - scan a line of slot words at once: which slots may be the key's, and where a walk
  * may have to stop. For shm.h, search.c and try.c. Inline functions only.
  *
- * The words are loaded in no order relative to each other or to what they name; each aligned 8-byte
- * word is loaded whole, as on every machine that farkv supports. So a mask only tells which slots
- * to look at, and the caller loads a slot's word again before it acts (atom_load_follow()). A slot
- * in no mask needs no second look: it is bound to a key of another fingerprint for good (I1).
+ * The words are loaded in no particular order; each aligned 8-byte word is loaded whole, as on
+ * every machine that farkv supports. So a mask only shows which slots to look at, and the caller
+ * loads a slot's word again before it acts (atom_load_follow()). A slot in no mask needs no second
+ * look: it is bound to a key of another fingerprint for good (I1).
  */
 #ifndef COMMON_INDEX_WINDOW_SCAN_H
 #define COMMON_INDEX_WINDOW_SCAN_H

@@ -32,7 +32,7 @@
 #define HALF_OPEN_NS (5 * NS_PER_SEC)
 
 /* Log how many failures the rate limit suppressed. True: call again later. */
-static bool tell_dropped(struct verbs_server *vs, uint64_t now)
+static bool report_dropped(struct verbs_server *vs, uint64_t now)
 {
 	uint32_t n = rate_limit_dropped(&vs->complaints, NS_PER_SEC, now);
 
@@ -183,7 +183,7 @@ bool verbs_peers_tick(struct verbs_server *vs, uint64_t now)
 			 (!p->n_sends || age > 10 * LINGER_NS))
 			peer_bury(p);
 	}
-	again = tell_dropped(vs, now) || again;
+	again = report_dropped(vs, now) || again;
 	return again || !LIST_EMPTY(&vs->ending);
 }
 
@@ -380,7 +380,7 @@ static void complain(struct verbs_server *vs)
 {
 	uint64_t now = clock_now_ns();
 
-	(void)tell_dropped(vs, now);
+	(void)report_dropped(vs, now);
 	if (rate_limit_take(&vs->complaints, 1, NS_PER_SEC, now))
 		log_warn("rdma: a connection failed (its client may have given "
 			 "up): %s", err_detail());
@@ -577,7 +577,7 @@ void verbs_cm_dispatch(struct verbs_server *vs)
 
 void verbs_peers_destroy(struct verbs_server *vs)
 {
-	(void)tell_dropped(vs, UINT64_MAX); /* flush the count */
+	(void)report_dropped(vs, UINT64_MAX); /* flush the count */
 	for (unsigned i = 0; i < PEER_BUCKETS; i++)
 		while (!LIST_EMPTY(&vs->peers[i]))
 			peer_end(LIST_FIRST(&vs->peers[i]));

@@ -175,7 +175,7 @@ START_TEST(cached_value_counts_as_one_hit_or_none)
 	index_op_start(&get, INDEX_GET, &k, NULL, 0);
 	index_submit(me.ix, &opq, &get, UINT64_MAX);
 	PUT(&me, k, "two");
-	while (!op_queue_rests(&opq))
+	while (!op_queue_is_idle(&opq))
 		index_reap(me.ix, &opq);
 	ck_assert_ptr_eq(index_take(&opq), &get);
 	ck_assert_int_eq(get.result, 0);

@@ -104,7 +104,7 @@ START_TEST(many_additions_agree_with_a_plain_set)
 	}
 	for (unsigned i = 0; i < N; i++)
 		ck_assert_int_eq(has(9, block(i, 0)), in[i]);
-	ck_assert(!journal_overflown(j));
+	ck_assert(!journal_overflowed(j));
 	free(in);
 }
 END_TEST
@@ -156,18 +156,18 @@ START_TEST(overflow_claims_everything_until_the_next_sweep)
 	journal_begin(j, 1);
 	for (uint64_t i = 0; i < JOURNAL_MAX; i++)
 		ck_assert(journal_add(j, block(i, 0)));
-	ck_assert(!journal_overflown(j));
+	ck_assert(!journal_overflowed(j));
 	ck_assert(!has(1, r));
 	ck_assert(has(1, block(0, 0)) && has(1, block(JOURNAL_MAX - 1, 0)));
 	ck_assert(journal_add(j, block(JOURNAL_MAX, 0)));
-	ck_assert(journal_overflown(j));
+	ck_assert(journal_overflowed(j));
 	ck_assert(has(1, r));
 	ck_assert(!has(2, r));
 	ck_assert(journal_add(j, r));
 	/* It can claim blocks but not name them. */
 	ck_assert_uint_eq(journal_next(j, 1, &cursor, &r, 1), 0);
 	journal_begin(j, 2);
-	ck_assert(!journal_overflown(j));
+	ck_assert(!journal_overflowed(j));
 	ck_assert(!has(2, r));
 }
 END_TEST

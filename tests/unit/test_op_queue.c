@@ -90,7 +90,7 @@ START_TEST(ready_operations_share_a_doorbell)
 	for (unsigned i = 0; i < FEW; i++)
 		submit(i, INDEX_GET, NULL, LATER);
 	ck_assert_uint_eq(lane->posts, 0);
-	ck_assert(!op_queue_rests(&s));
+	ck_assert(!op_queue_is_idle(&s));
 	ck_assert_ptr_null(index_take(&s));
 	index_post(mine.ix, &s);
 	index_post(mine.ix, &s);
@@ -98,7 +98,7 @@ START_TEST(ready_operations_share_a_doorbell)
 	ck_assert_uint_eq(lane->waiting, FEW);
 	lane->at_once = true;
 	ck_assert_uint_eq(reap_until(FEW), FEW);
-	ck_assert(op_queue_rests(&s));
+	ck_assert(op_queue_is_idle(&s));
 	ck_assert_uint_eq(lane->posts, 2);
 	check_gets(FEW);
 	end();
@@ -187,7 +187,7 @@ START_TEST(waiting_operations_are_returned)
 	k = key_of(names[0]);
 	index_op_start(&ops[0], INDEX_PUT, &k, big, sizeof(big));
 	index_submit(mine.ix, &s, &ops[0], LATER);
-	ck_assert(op_queue_rests(&s));
+	ck_assert(op_queue_is_idle(&s));
 	ck_assert_ptr_eq(index_take(&s), &ops[0]);
 	ck_assert_int_eq(ops[0].result, INDEX_PENDING);
 	ck_assert_int_eq(ops[0].wait, INDEX_WAIT_BLOCK);
