@@ -49,7 +49,10 @@ static bool begins(struct word w, const char *with)
 	return w.len > n && memcmp(w.p, with, n) == 0;
 }
 
-/* NULL, or what is wrong. The client resolves the address; here it must be fit for any of them. */
+/*
+ * NULL, or what is wrong with an address. The client resolves it; here it must have the form of
+ * one.
+ */
 static const char *address_wrong(struct word w)
 {
 	if (w.len == 0 || w.len > CLUSTERMAP_ADDRESS_MAX)
@@ -118,7 +121,7 @@ struct text {
 	size_t len;
 };
 
-/* Cut at CLUSTERMAP_TEXT_MAX; `len` counts on. */
+/* Add to the text, cut at CLUSTERMAP_TEXT_MAX; `len` grows by the uncut length. */
 static void __attribute__((format(printf, 2, 3))) add(struct text *t, const char *fmt, ...)
 {
 	size_t at = UTIL_MIN(t->len, (size_t)CLUSTERMAP_TEXT_MAX);
@@ -187,7 +190,7 @@ static size_t print(const struct clustermap *m, char *buf)
 
 size_t clustermap_print(const struct clustermap *m, char *buf)
 {
-	return print(m, buf); /* clustermap_complete() has seen that it fits */
+	return print(m, buf); /* clustermap_complete() has checked that it fits */
 }
 
 const char *clustermap_complete(struct clustermap *m)
@@ -212,7 +215,7 @@ const char *clustermap_complete(struct clustermap *m)
 
 /* ---- parsing --------------------------------------------------------------------------- */
 
-/* Lines come in this order. */
+/* The parts of the text, in their order. */
 enum part {
 	PART_FORMAT,
 	PART_EPOCH,
@@ -225,7 +228,7 @@ enum part {
 
 struct parser {
 	struct clustermap *m;
-	enum part part; /* what the next line may be, or the part that it may go on */
+	enum part part; /* the next line begins or continues this part */
 	uint32_t next;  /* the first partition without an owner */
 	uint32_t moved; /* the first partition that a move may name */
 	struct word word[6];
@@ -255,7 +258,7 @@ static bool is(struct word w, const char *text)
 	return w.len == strlen(text) && memcmp(w.p, text, w.len) == 0;
 }
 
-/* Digits of `base` alone, as few as 1 and as many as `most`, which cannot overflow. */
+/* Parse 1 to `most` digits of `base`; `most` is small enough that the value cannot overflow. */
 static bool number(struct word w, unsigned base, size_t most, uint64_t *out)
 {
 	uint64_t v = 0;
@@ -363,7 +366,7 @@ struct range {
 	uint32_t first, last;
 };
 
-/* FIRST-LAST. Each number is below 10000; whether it is a partition's is for the caller to see. */
+/* Parse FIRST-LAST, each below 10000; the caller checks that they are partitions. */
 static bool range_of(struct word w, struct range *out)
 {
 	const char *dash = memchr(w.p, '-', w.len);
@@ -422,7 +425,7 @@ static const char *move_line(struct parser *p)
 /* The lines after the seed, and the parts that each may belong to or follow. */
 static const struct list_line {
 	const char *word;
-	enum part first, part; /* it may come from `first` to `part`, and makes that the parser's part */
+	enum part first, part; /* allowed from `first` to `part`, which then is the parser's */
 	const char *(*parse)(struct parser *p);
 } list_lines[] = {
 	{"lease", PART_SERVERS, PART_SERVERS, lease_line},
@@ -529,7 +532,7 @@ int clustermap_parse(const char *where, const char *text, size_t len, struct clu
 
 /* ---- files ----------------------------------------------------------------------------- */
 
-/* Read all of it; a map is never longer than the buffer. */
+/* Read the whole file, which fits the buffer unless it is no map. */
 static int read_all(const char *path, int fd, char *buf, size_t *len_out)
 {
 	struct stat st;
@@ -589,7 +592,10 @@ static int random_seed(uint64_t *seed_out)
 		       err_set_errno(FARKV_ESYS, errno, "the system gives no random numbers");
 }
 
-/* Add the servers, and divide the partitions among them. NULL, or what is wrong with the next one. */
+/*
+ * Add the servers, and divide the partitions among them. NULL, or what is wrong with the next
+ * server.
+ */
 static const char *fill(struct clustermap *m, const char *servers)
 {
 	for (const char *at = servers; *at;) {

@@ -15,7 +15,7 @@
 
 #include "clustermap_priv.h"
 
-/* Bytes of text that a plan leaves free: servers will be lost, and followed. */
+/* Bytes of text that a plan leaves free, for later changes of servers and followers. */
 #define ROOM 1000u
 
 static bool has(uint64_t set, uint32_t server)
@@ -38,7 +38,7 @@ static int begin(const struct clustermap *m, struct clustermap **next_out)
 	return 0;
 }
 
-/* Free the map if there is an error, or what is wrong. */
+/* Hand out the map, or free it after an error or if something is `wrong`. */
 static int finish(struct clustermap *next, int err, const char *wrong, struct clustermap **out)
 {
 	if (!err && !wrong)
@@ -60,7 +60,7 @@ static void stay(struct clustermap *m, uint32_t partition)
 
 /* ---- takeovers ------------------------------------------------------------------------- */
 
-/* Moves from and to servers of `gone` end. */
+/* End the moves from and to servers of `gone`. */
 static void end_moves(struct clustermap *m, uint64_t gone)
 {
 	for (uint32_t i = 0; i < CLUSTERMAP_PARTITIONS; i++)
@@ -68,7 +68,9 @@ static void end_moves(struct clustermap *m, uint64_t gone)
 			stay(m, i);
 }
 
-/* Followers that live get what they have copies of. Returns the servers that have got partitions. */
+/*
+ * Give living followers the partitions that they have copies of. Returns the servers that got some.
+ */
 static uint64_t promote(struct clustermap *m, uint64_t gone, uint64_t living)
 {
 	uint64_t got = 0;
@@ -85,8 +87,8 @@ static uint64_t promote(struct clustermap *m, uint64_t gone, uint64_t living)
 }
 
 /*
- * Divide what `gone` still has among `heirs`, and return those that have got some: into equal runs, or,
- * if `whole`, without cutting the runs that are there, so that the text does not grow.
+ * Divide what `gone` still has among `heirs`, and return those that got some: in equal runs, or, if
+ * `whole`, without cutting the existing runs, so that the text does not grow.
  */
 static uint64_t divide(struct clustermap *m, uint64_t gone, uint64_t heirs, bool whole)
 {
@@ -186,8 +188,8 @@ int clustermap_start_empty(const struct clustermap *m, uint32_t server, uint64_t
 
 struct plan {
 	struct clustermap *m;
-	uint64_t getting;  /* the servers that are to have partitions */
-	uint32_t n[CLUSTERMAP_SERVERS_MAX]; /* what each has when the moves are done that are planned */
+	uint64_t getting;  /* the servers that get partitions */
+	uint32_t n[CLUSTERMAP_SERVERS_MAX]; /* partitions of each after the planned moves */
 	uint32_t want[CLUSTERMAP_SERVERS_MAX];
 };
 
@@ -196,7 +198,10 @@ static uint32_t final_owner(const struct clustermap *m, uint32_t partition)
 	return m->to[partition] != CLUSTERMAP_NONE ? m->to[partition] : m->owner[partition];
 }
 
-/* The shares: those that have most get the remainder, which needs the fewest moves. */
+/*
+ * Compute the shares: the servers with most partitions get the remainder, which needs the fewest
+ * moves.
+ */
 static void share_out(struct plan *p)
 {
 	uint32_t n = (uint32_t)__builtin_popcountll(p->getting);
@@ -217,7 +222,7 @@ static void share_out(struct plan *p)
 	}
 }
 
-/* Whether each server can give what it has too much. */
+/* Check that each server can give away its surplus. */
 static int check(const struct plan *p, uint64_t living)
 {
 	const struct clustermap *m = p->m;
@@ -246,7 +251,7 @@ static void move(struct plan *p, uint32_t partition, uint32_t to)
 	p->m->to[partition] = (uint8_t)to;
 }
 
-/* Plan the moves again that the map `before` has and that are still of use: their copies may be made. */
+/* Keep the moves planned in `before` that are still needed: part of their copies may exist. */
 static void keep_moves(struct plan *p, const struct clustermap *before)
 {
 	for (uint32_t i = 0; i < CLUSTERMAP_PARTITIONS; i++) {
@@ -267,7 +272,10 @@ static bool keeps(const struct clustermap *m, uint32_t server, uint32_t partitio
 	return m->owner[partition] == server && m->to[partition] == CLUSTERMAP_NONE;
 }
 
-/* The next run of partitions from `at` on that a server has and keeps so far; n is 0 after the last. */
+/*
+ * The next run of partitions from `at` on that a server has and keeps so far; n is 0 after the last
+ * one.
+ */
 static struct run next_run(const struct clustermap *m, uint32_t server, uint32_t at)
 {
 	struct run r = {at, 0};
@@ -280,9 +288,9 @@ static struct run next_run(const struct clustermap *m, uint32_t server, uint32_t
 }
 
 /*
- * What to move next of `most` partitions, from a server to another: the longest run that goes as a
- * whole; else a part of one, at an end that touches what `to` has, if there is one. So few runs are
- * cut, and the text stays short.
+ * Choose what to move next, up to `most` partitions: the longest run that can move as a whole;
+ * otherwise a part of one, if possible at an end next to what `to` has. Cutting few runs keeps the
+ * text short.
  */
 static struct run choose(const struct clustermap *m, uint32_t from, uint32_t to, uint32_t most)
 {
@@ -317,7 +325,9 @@ static void move_runs(struct plan *p, uint32_t from, uint32_t to)
 	}
 }
 
-/* No text that the map has until all is moved, in any order, may be too long: moves would stop. */
+/*
+ * No map on the way to the end of the moves, in any order, may be too long: the moves would stop.
+ */
 static const char *later_wrong(const struct clustermap *m)
 {
 	char buf[CLUSTERMAP_TEXT_MAX + 1];
@@ -342,7 +352,7 @@ static const char *later_wrong(const struct clustermap *m)
 		       "the moves need a map that is too long: more than 16000 bytes of text";
 }
 
-/* Plan what is to move in `next`, which has no plan yet but for what is fenced. */
+/* Plan the moves of `next`, which has no moves yet except fenced ones. */
 static int plan(struct clustermap *next, const struct clustermap *before, uint64_t living)
 {
 	struct plan p = {.m = next, .getting = living & ~drained(next)};
@@ -399,7 +409,7 @@ int clustermap_drain(const struct clustermap *m, uint32_t server, uint64_t livin
 
 /* ---- servers --------------------------------------------------------------------------- */
 
-/* Undo that a server is drained, or append one. NULL, or what is wrong. */
+/* End the draining of a server, or append one. NULL, or what is wrong. */
 static const char *join(struct clustermap *m, const char *name, const char *address)
 {
 	uint32_t i = clustermap_find(m, name);

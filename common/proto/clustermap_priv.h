@@ -16,7 +16,7 @@ struct word {
 /** A map without servers, and without moves; NULL with a detail. */
 struct clustermap *clustermap_new(void);
 
-/** Append a server without partitions. NULL, or what is wrong; then the map is as it was. */
+/** Append a server without partitions. NULL, or what is wrong; the map is then unchanged. */
 const char *clustermap_add_server(struct clustermap *m, struct word name, struct word address);
 
 /** Compute id and counts of a map that is filled in. NULL, or what is wrong. */

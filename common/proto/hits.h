@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * hits.h - what a session counts of its gets and sets, for the server's statistics.
+ * hits.h - a session's counts of gets and sets, for the server's statistics.
  *
  * Over shared memory the counts are the first bytes of the session's file (WELCOME's third
- * descriptor), which the client's handle writes and the server reads when it is asked. Over RDMA
- * the client sends them (HITS). The server believes them: wrong counts harm its sums only.
+ * descriptor), which the client's handle writes and the server reads on request. Over RDMA the
+ * client sends them (HITS). The server trusts them: wrong counts only falsify its sums.
  */
 #ifndef COMMON_PROTO_HITS_H
 #define COMMON_PROTO_HITS_H

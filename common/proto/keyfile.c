@@ -130,7 +130,7 @@ static int file_open(const char *path, int *fd_out, size_t *size_out)
 	return 0;
 }
 
-/* Read to the end of the file, which must come before the end of the buffer. */
+/* Read the whole file; one that fills the buffer has grown. */
 static int file_read(const char *path, int fd, char *text, size_t cap,
 		     size_t *len_out)
 {
@@ -252,7 +252,7 @@ static const char *key_parse(const struct word *words, unsigned n,
 	return NULL;
 }
 
-/* The newline or the end of the text; the next line begins one byte later. */
+/* The newline, or the end of the text; the next line begins one byte after it. */
 static const char *line_end(const char *p, const char *end)
 {
 	const char *newline = memchr(p, '\n', (size_t)(end - p));
@@ -260,7 +260,7 @@ static const char *line_end(const char *p, const char *end)
 	return newline ? newline : end;
 }
 
-/* Lines that have a word: at least as many as there are keys. */
+/* Number of lines that have a word: an upper bound of the number of keys. */
 static size_t lines_count(const char *p, const char *end)
 {
 	struct word w;
@@ -411,7 +411,7 @@ int keyfile_first(const struct keyfile *kf, const struct key **out)
 	return 0;
 }
 
-/* ---- life ---------------------------------------------------------------- */
+/* ---- load and free ---------------------------------------------------------------- */
 
 static int keyfile_new(const char *path, size_t n, struct keyfile **out)
 {
@@ -432,7 +432,7 @@ err_nomem:
 	return err_set(FARKV_ENOMEM, "no memory for the key file %s", path);
 }
 
-/* After an error too the caller frees *kf, unless it is NULL. */
+/* After an error, too, the caller frees *kf, unless it is NULL. */
 static int text_parse(const char *path, const char *text, const char *end,
 		      struct keyfile **kf)
 {

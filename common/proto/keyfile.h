@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * keyfile.h - the file of keys by which clients prove who they are.
+ * keyfile.h - the file of keys by which client and server authenticate each other.
  *
  * Text, one key a line: `NAME ROLE KEY`, separated by spaces or tabs.
  *   NAME  1..63 of A-Z a-z 0-9 . _ -, unique in the file
@@ -78,7 +78,7 @@ const struct key *keyfile_at(const struct keyfile *kf, size_t i);
 bool keyfile_same_key(const struct key *a, const struct key *b);
 
 /**
- * True if `text` is the key's secret as it may stand in a file, in hexadecimal digits or base64.
+ * True if `text` is the key's secret as written in a key file, in hexadecimal digits or base64.
  * Constant time in the secret.
  */
 bool keyfile_secret_is(const struct key *k, const char *text, size_t len);

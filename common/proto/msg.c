@@ -518,7 +518,7 @@ static const char *get_body(struct wire *w, struct msg *m)
 	}
 }
 
-/* Counts that the encoder itself relies on; other fields are checked afterwards. */
+/* Check the counts that the encoder relies on; other fields are checked afterwards. */
 static bool counts_fit(const struct msg *m)
 {
 	switch (body_of(m->type)) {

@@ -49,27 +49,30 @@ enum msg_type {
 	MSG_BARRIER_ACK = 8,  /* references dropped, operations finished */
 	MSG_SWEEP_ACK = 9,    /* SWEEP_BEGIN took effect */
 	/*
-	 * Blocks held since SWEEP_BEGIN. The answer to a SWEEP_QUERY echoes its request
-	 * number. With number 0 it is unsolicited: before BYE a session sends its whole
-	 * journal so, in any number of messages.
+	 * Blocks held since SWEEP_BEGIN. The answer to a SWEEP_QUERY echoes its request number.
+	 * Number 0: unsolicited; before BYE a session sends its whole journal in this way, in any
+	 * number of messages.
 	 */
 	MSG_SWEEP_CLAIM = 10,
 	MSG_BYE = 11,         /* last message */
 	MSG_AUTH = 12,        /* answers CHALLENGE */
 	MSG_FSCK_REQ = 13,    /* check the whole region; the answer may take long */
-	/* After WELCOME: operations may begin. No answer. */
+	/* Sent after WELCOME: operations may begin. No answer. */
 	MSG_READY = 14,
 	MSG_HITS = 15,        /* what the session has counted since it began. No answer */
-	/* A value is to expire: write CLOCK from now on. No answer; CLOCK tells. */
+	/*
+	 * The session is about to store a value that expires: write CLOCK from now on. No answer
+	 * but CLOCK.
+	 */
 	MSG_CLOCK_START = 16,
 	MSG_CLIENT_REQ = 17,  /* the next session after this number */
 	MSG_KILL = 18,        /* end the session of this number */
 	MSG_CLASS_REQ = 19,   /* the next size of blocks after this one */
 	MSG_PAUSE_REQ = 20,   /* the next pause after the one of this rank */
 	MSG_LEASE_REQ = 21,   /* what is left of the server's lease? */
-	MSG_MAP_ACK = 22,     /* no operation by an older map than this epoch's runs or begins */
+	MSG_MAP_ACK = 22,     /* no operation by a map older than this epoch runs or begins */
 	MSG_PASS = 23,        /* a copying server begins a pass: enum msg_pass */
-	MSG_WAIT_REQ = 24,    /* answer when the follower has all that was written before */
+	MSG_WAIT_REQ = 24,    /* answer once the follower has all earlier writes */
 	/* server to client */
 	MSG_WELCOME = 65,
 	MSG_REFUSE = 66,      /* the channel closes */
@@ -88,23 +91,23 @@ enum msg_type {
 	MSG_CHALLENGE = 79,   /* answers HELLO: prove that you have a key */
 	MSG_FSCK = 80,        /* result of the check */
 	/*
-	 * The cluster's map. In place of WELCOME: HELLO did not name it; the channel closes. Later: it has
-	 * changed; MAP_ACK follows when all operations by an older one are over.
+	 * The cluster's map. In place of WELCOME: HELLO named another one; the channel closes.
+	 * Later: the map has changed; MAP_ACK follows when all operations by older maps have ended.
 	 */
 	MSG_MAP = 81,
 	MSG_CLIENT = 82,      /* one session */
-	MSG_KILLED = 83,      /* 1: it was ended; 0: there is no other of that number */
+	MSG_KILLED = 83,      /* 1: it was ended; 0: no other session has that number */
 	MSG_CLASS = 84,       /* figures of the blocks of one size */
 	MSG_PAUSE = 85,       /* figures of one pause of the server */
 	MSG_LEASE = 86,       /* nanoseconds; 0: it has none */
 	MSG_PASSED = 87,      /* figures for the pass that begins */
-	MSG_WAITED = 88,      /* 1: it has; 0: there is no follower */
+	MSG_WAITED = 88,      /* 1: the follower has them; 0: there is no follower */
 };
 
 /** The number of a PASS. */
 enum msg_pass {
 	MSG_PASS_MOVE = 0,   /* of partitions that move */
-	MSG_PASS_FOLLOW = 1, /* of a follower: it has applied all of the pass before */
+	MSG_PASS_FOLLOW = 1, /* of a follower: it has applied all of the previous pass */
 	MSG_PASS_MORE = 2,   /* no new pass: the rest of the last PASSED */
 };
 /** Above the kind: the number of the copying server in the map. */
@@ -114,9 +117,12 @@ enum msg_pass {
 /** Figures of PASSED. */
 enum msg_passed {
 	MSG_PASSED_FENCED = 1, /* the epoch of the map whose fence is complete */
-	MSG_PASSED_ALL = 2,    /* not 0: any incarnation may have begun again since the pass before */
+	MSG_PASSED_ALL = 2,    /* not 0: incarnations may have restarted anywhere */
 	MSG_PASSED_MORE = 3,   /* not 0: there are more pages; ask by MSG_PASS_MORE */
-	/* Any number of these: pages << 40 | first page. Incarnations of their blocks began again. */
+	/*
+	 * Any number of these: pages << 40 | first page. The incarnations of their blocks
+	 * restarted.
+	 */
 	MSG_PASSED_PAGES = 4,
 };
 
@@ -138,14 +144,14 @@ enum msg_reason {
 	 * again.
 	 */
 	MSG_REASON_DISPLACED = 7,
-	/* HELLO names a cluster's map or server that this server does not know, or is not. */
+	/* HELLO names a cluster's map that this server does not have, or another server. */
 	MSG_REASON_CLUSTER = 8,
 };
 #define MSG_REASON_LAST MSG_REASON_CLUSTER
 
 /** WELCOME: aligned 8-byte READs of this region never tear. */
 #define MSG_WELCOME_READ8_ATOMIC 1u
-#define MSG_WELCOME_OUTLIVES 2u /* the region outlives this server: another may adopt it */
+#define MSG_WELCOME_OUTLIVES 2u /* another server may adopt the region */
 #define MSG_WELCOME_FLAGS (MSG_WELCOME_READ8_ATOMIC | MSG_WELCOME_OUTLIVES) /* all known flags */
 
 enum msg_hint_status {
@@ -187,10 +193,10 @@ enum msg_stat {
 };
 
 /**
- * In a STATS with the number of a GRANT_REQ: there is no memory for blocks of this class
- * now, and the request waits. MSG_STAT_FREE_BYTES is then the free memory of other classes;
- * MSG_STAT_PAGES_REFUSED is not 0 if the server's machine is out of memory. Old clients
- * drop the message.
+ * In a STATS with the number of a GRANT_REQ: there is no memory for blocks of this class now, and
+ * the request waits. MSG_STAT_FREE_BYTES is then the free memory of other classes;
+ * MSG_STAT_PAGES_REFUSED is not 0 if the server's machine is out of memory. A client that does not
+ * know this drops the message.
  */
 #define MSG_STAT_FULL_CLASS 256u
 
@@ -261,10 +267,10 @@ struct msg {
 		struct {
 			uint8_t role;           /* enum msg_role */
 			uint32_t pid;
-			uint32_t replaces;      /* session it follows, or 0 */
+			uint32_t replaces;      /* session that this one replaces, or 0 */
 			uint64_t replaces_region[2];
 			uint64_t map;           /* id of the cluster's map; 0: none, ... */
-			uint8_t server;         /* ... and whom it believes to reach */
+			uint8_t server;         /* ... and the server that the client expects */
 			const uint8_t *name;    /* not terminated */
 			uint16_t name_len;
 		} hello;
@@ -272,7 +278,7 @@ struct msg {
 			uint32_t session;       /* 32 bits, never reused */
 			uint32_t prefix;        /* of the versions it writes */
 			uint8_t role;           /* granted role */
-			uint8_t swept;          /* all cached of `replaces` is void */
+			uint8_t swept;          /* all that `replaces` cached is invalid */
 			uint64_t region_id[2];
 			uint64_t region_bytes;
 			uint64_t meta_bytes;
@@ -282,10 +288,7 @@ struct msg {
 			uint8_t token[MSG_TOKEN_BYTES];
 			/* The server's proof; zeros without credentials. */
 			uint8_t tag[MSG_TAG_BYTES];
-			/*
-			 * Where writers connect, printable ASCII; empty: here. Not
-			 * terminated.
-			 */
+			/* Address for writers, printable ASCII, not terminated; empty: this one. */
 			const uint8_t *address;
 			uint16_t address_len;
 			/* Meta, data, and in a cache heat; shm: a descriptor of each. */

@@ -34,7 +34,7 @@ struct verbs_conn {
 	uint32_t max_inline, max_send;
 	uint32_t max_sge; /* granted SGEs of a send */
 	uint32_t depth; /* most outstanding READs and CAS */
-	uint8_t tos;    /* server: of its packets; 0: as the client's */
+	uint8_t tos;    /* server: of its packets; 0: same as the client's */
 	uint8_t rnr_timer; /* RNR NAK timer for the peer; 0: VERBS_MIN_RNR_TIMER */
 };
 

@@ -173,7 +173,7 @@ static int resolve(struct verbs_ctrl *l, struct rdma_cm_id *id,
 }
 
 /* Connect a QP in INIT: to RTS and established. */
-static int shake_hands(struct verbs_ctrl *l, struct verbs_conn *c,
+static int connect_qp(struct verbs_ctrl *l, struct verbs_conn *c,
 		       const struct verbs_private *p, uint8_t depth,
 		       uint64_t deadline_ns)
 {
@@ -269,8 +269,8 @@ static int control_connect(struct verbs_ctrl *l, uint64_t deadline_ns)
 	}
 	if (!err)
 		/*
-		 * The server's probe, a WRITE of 0 bytes, needs this right. No rkey is
-		 * given out, so the server can write nothing.
+		 * The server's probe, a WRITE of 0 bytes, needs this right. The server gets no
+		 * rkey, so it can write nothing.
 		 */
 		err = verbs_qp_init(&l->control, IBV_ACCESS_REMOTE_WRITE);
 	for (unsigned i = 0; !err && i < VERBS_CTRL_RECVS; i++)
@@ -280,7 +280,7 @@ static int control_connect(struct verbs_ctrl *l, uint64_t deadline_ns)
 		return err;
 	l->control.rnr_timer = VERBS_CTRL_RNR_TIMER;
 	verbs_private_fill(&p, VERBS_CONTROL);
-	return shake_hands(l, &l->control, &p, 0, deadline_ns);
+	return connect_qp(l, &l->control, &p, 0, deadline_ns);
 }
 
 /* ---- open and close --------------------------------------------------------------- */
@@ -491,7 +491,7 @@ int verbs_lane_open(struct verbs_ctrl *l, const struct verbs_lane_params *p,
 		verbs_private_fill(&priv, VERBS_DATA);
 		priv.session = htonl(p->session);
 		memcpy(priv.token, p->token, sizeof(priv.token));
-		err = shake_hands(l, &c, &priv, ask, p->deadline_ns);
+		err = connect_qp(l, &c, &priv, ask, p->deadline_ns);
 	}
 	if (!err)
 		err = verbs_lane_start(lane, &c);

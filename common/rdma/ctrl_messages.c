@@ -183,7 +183,7 @@ static void arm(struct verbs_ctrl *l)
 			l->unacked = 0;
 		}
 	}
-	/* Arm before the last poll, so that later completions give an event. */
+	/* Arm before the last poll, so that every later completion raises an event. */
 	if (ibv_req_notify_cq(l->recv_cq, 0))
 		over(l, "the RDMA device takes no more requests");
 }
@@ -225,7 +225,7 @@ ssize_t verbs_ctrl_receive(struct verbs_ctrl *l, void *buf, size_t cap)
 	arm(l);
 	n = take_one(l, buf, cap);
 	if (n != -1) {
-		/* Further messages that came before arming give no event. */
+		/* Messages that arrived before arming raise no event: wake the reader. */
 		(void)wakeup_ring(&l->more);
 		return n;
 	}

@@ -337,7 +337,7 @@ err_abandon:
 }
 
 /* Port and GID may have changed while the port was down. */
-static int look_again(struct verbs_device *d)
+static int gid_refresh(struct verbs_device *d)
 {
 	struct verbs_device now;
 	int err = choose(ibv_get_device_name(d->ctx->device), &now);
@@ -357,10 +357,10 @@ int verbs_device_loop_again(struct verbs_device *d, unsigned rights,
 	struct verbs_conn near;
 	int err;
 
-	/* Destroy the far end too: until then it may execute requests that it has received. */
+	/* Destroy the far end, too: it may still execute requests that it has received. */
 	verbs_lane_stop(l);
 	verbs_conn_destroy(far);
-	err = look_again(d);
+	err = gid_refresh(d);
 	if (!err)
 		err = loop_make(d, verbs_lane_cq(l), rights, &near, far);
 	if (err)

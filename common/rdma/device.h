@@ -45,9 +45,9 @@ int verbs_device_loop(struct verbs_device *d, const struct verbs_lane_params *p,
 		      struct verbs_conn *far_out);
 
 /**
- * Connect a broken lane again: destroys both ends, then connects new ones. After 0, every
- * earlier request has happened or never will. On failure the lane stays broken:
- * FARKV_ENOTSUP (the port is down), FARKV_ESYS.
+ * Connect a broken lane again: destroys both ends, then connects new ones. After 0, every earlier
+ * request was executed or never will be. On failure the lane stays broken: FARKV_ENOTSUP (the port
+ * is down), FARKV_ESYS.
  */
 int verbs_device_loop_again(struct verbs_device *d, unsigned rights,
 			    struct xport_lane *lane, struct verbs_conn *far);

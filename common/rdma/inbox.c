@@ -12,8 +12,8 @@
 #include <string.h>
 
 /*
- * An honest client sends most when it closes: 64 MiB of unused 64-byte blocks, the most it
- * holds, give 9 MiB of RETURNs, which it sends without waiting.
+ * A well-behaved client sends most when it closes: 64 MiB of unused 64-byte blocks, the most it
+ * holds, make 9 MiB of RETURNs, which it sends without waiting.
  */
 #define HELD_PEER (16u << 20)
 #define HELD_ALL (64u << 20)
@@ -83,7 +83,7 @@ static void inbox_empty(struct verbs_peer *p)
 		free(a);
 }
 
-/* The peer's messages have a gap from here on, so the loop ends it. */
+/* The peer's later messages would follow a gap, so the loop ends the peer. */
 static void overrun(struct verbs_peer *p, enum verbs_overrun why)
 {
 	inbox_empty(p);

@@ -28,7 +28,7 @@ struct verbs_peer *verbs_inbox_next(struct verbs_server *vs,
 				    enum verbs_overrun *overrun_out);
 /** Its oldest message, to be freed, or NULL. *last_out: no more are queued. */
 struct arrival *verbs_inbox_take(struct verbs_peer *p, bool *last_out);
-/** Last in turn again, if it has more messages. */
+/** Put the peer at the end of the turn again, if it has more messages. */
 void verbs_inbox_return(struct verbs_peer *p);
 /** How many peers verbs_inbox_next() can return. */
 uint32_t verbs_inbox_waiting(struct verbs_server *vs);

@@ -2,17 +2,17 @@
 /*
  * A lane over a reliable connection.
  *
- * The requests of a post become lists of work requests with one doorbell each. Only the
- * last of a list is signaled, because a reliable connection completes in order. `head` and
- * `tail` count posted and finished work requests. Their difference never exceeds the send
- * queue, and the completion queue is as long as the send queue, so neither can overflow.
+ * The requests of a post become lists of work requests with one doorbell each. Only the last of a
+ * list is signaled, because a reliable connection completes in order. `head` and `tail` count
+ * posted and finished work requests. Their difference never exceeds the send queue, and the
+ * completion queue is as long as the send queue, so neither can overflow.
  *
- * Every READ and CAS has a sentinel in its destination that is checked at completion: rxe
- * can report success for a request whose response it dropped when packets were reordered. A
- * sentinel that is still there counts as a failure.
+ * Every READ and CAS has a sentinel in its destination that is checked at completion: rxe can
+ * report success for a request whose response it dropped when packets were reordered. A sentinel
+ * that is still there counts as a failure.
  *
- * Any failure ends the connection: the QP goes to ERR, its remaining CQEs say which
- * requests have happened, and every chain is done.
+ * Any failure ends the connection: the QP goes to ERR, its remaining CQEs show which requests were
+ * executed, and every chain is done.
  */
 #include "config.h"
 
@@ -101,8 +101,8 @@ static void end_all(struct verbs_lane *l, int status)
 }
 
 /*
- * Reap up to POLL_MAX CQEs; true if there was one. The first failure names the first
- * request that is not known to have happened; all later CQEs are flushes.
+ * Reap up to POLL_MAX CQEs; true if there was one. The first failure names the first request that
+ * may not have been executed; all later CQEs are flushes.
  */
 static bool reap(struct verbs_lane *l, bool *failed, enum ibv_wc_status *status)
 {
@@ -280,9 +280,9 @@ static int verbs_wait_fd(const struct xport_lane *lane)
 }
 
 /*
- * An armed CQ gives one event, perhaps after its CQE can be polled. Until a CQE was polled
- * there is no event to take. If one was polled and there is no event, either the event is
- * on its way or the CQ is still armed; both wake the sleeper.
+ * An armed CQ raises one event, possibly after its CQE can be polled. No event can be there before
+ * a CQE was polled. After one was polled without an event, the event is on its way or the CQ is
+ * still armed; both wake the sleeper.
  */
 static void event_take(struct verbs_lane *l)
 {
@@ -312,7 +312,7 @@ static void verbs_arm(struct xport_lane *lane, bool on)
 	l->reaped = false;
 }
 
-/* ---- memory, life ----------------------------------------------------------------- */
+/* ---- memory, open, close ----------------------------------------------------------------- */
 
 static void count_registrations(struct verbs_lane *l)
 {
@@ -396,7 +396,7 @@ static const struct xport_ops verbs_ops = {
 	.close = verbs_close,
 };
 
-/* l->cq stays NULL if the channel that was asked for fails. */
+/* If the event channel cannot be created, l->cq remains NULL. */
 static void queue_create(struct verbs_lane *l, void *owner, bool events)
 {
 	if (events) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** lane.h - a lane over a reliable connection; its life before and after xport.h. */
+/** lane.h - a lane over a reliable connection; opening, breaking and closing it. */
 #ifndef COMMON_RDMA_LANE_H
 #define COMMON_RDMA_LANE_H
 
@@ -25,7 +25,7 @@ struct verbs_lane *verbs_lane_of(struct xport_lane *lane);
 void verbs_lane_stop(struct verbs_lane *l);
 /** verbs_lane_start() of a broken lane. */
 int verbs_lane_restart(struct verbs_lane *l, const struct verbs_conn *conn);
-/** Why it broke. */
+/** Why the lane broke. */
 const char *verbs_lane_reason(const struct verbs_lane *l);
 /** Free a lane that was not started. */
 void verbs_lane_abandon(struct verbs_lane *l);

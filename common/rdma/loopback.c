@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The server's lane over the loopback QP. It can break like any connection: a software
- * device finds no route while the port is down, and a machine that is stopped for a second
- * exhausts its retries. The store must survive that, so the lane is reconnected; its users
- * wait.
+ * The server's lane over the loopback QP. It can break like any connection: a software device finds
+ * no route while the port is down, and a machine that is stopped for a second exhausts its retries.
+ * The store must survive that, so the lane is reconnected while its users wait.
  */
 #include "config.h"
 
@@ -17,8 +16,8 @@
 #include "lane.h"
 #include "peer.h"
 
-/* A reconnected lane that works this long counts as repaired. */
-#define LASTS_NS (10 * NS_PER_SEC)
+/* A reconnected lane that works for this long counts as repaired. */
+#define REPAIRED_NS (10 * NS_PER_SEC)
 /* The device is lost after this long of failing with the port up. */
 #define GIVE_UP_NS (30 * NS_PER_SEC)
 
@@ -64,7 +63,7 @@ void verbs_server_lane_lost(struct verbs_server *vs)
 		return;
 	vs->lane_lost = true;
 	vs->lane_fails = vs->lane_made_ns &&
-			 now - vs->lane_made_ns < LASTS_NS;
+			 now - vs->lane_made_ns < REPAIRED_NS;
 	if (!vs->lane_fails) {
 		vs->lane_lost_ns = now;
 		log_warn("rdma: the server's loopback connection broke (%s); "

@@ -10,7 +10,7 @@ int verbs_loopback_create(struct verbs_server *vs,
 			  const struct verbs_area areas[2]);
 /** NULL lane is allowed. */
 void verbs_loopback_destroy(struct verbs_server *vs);
-/** Reconnect a lost lane; true: not yet, call again. */
+/** Reconnect a lost lane. True if it is still lost: call again. */
 bool verbs_loopback_tick(struct verbs_server *vs, uint64_t now);
 
 #endif

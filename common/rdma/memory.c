@@ -18,9 +18,9 @@
 #define CHUNK_FIRST ((size_t)256 << 10)
 #define CHUNK_LARGEST ((size_t)4 << 20)
 #define CLASS_SMALLEST 6u /* 64 bytes */
-/* Larger buffers have a chunk of their own. */
+/* A larger buffer has a chunk of its own. */
 #define OWN_CHUNK (CHUNK_LARGEST / 4)
-/* Most bytes of such free buffers that stay registered. */
+/* Bytes of such free buffers that stay registered, at most. */
 #define KEEP_LARGE ((size_t)128 << 20)
 
 void verbs_mem_init(struct verbs_mem *m, struct ibv_pd *pd)

@@ -19,9 +19,9 @@ struct verbs_chunk {
 #define VERBS_MEM_CLASSES 48
 
 /**
- * Registered memory, in powers of two. Single-threaded. A chunk is registered once and kept
- * until the end, so repeated operations register nothing. Exception: of free buffers above
- * 1 MiB at most 128 MiB are kept.
+ * Registered memory, in powers of two. Single-threaded. A chunk is registered once and kept until
+ * the end, so repeated operations register nothing. Exception: at most 128 MiB of free buffers
+ * above 1 MiB are kept.
  */
 struct verbs_mem {
 	struct ibv_pd *pd;
@@ -41,9 +41,12 @@ void verbs_mem_free(struct verbs_mem *m, void *p, size_t bytes);
  * FARKV_ESYS, with a detail.
  */
 int verbs_mem_add(struct verbs_mem *m, void *p, size_t bytes);
-/** No request in flight may use it. Unknown memory is ignored. */
+/** End the registration; no request in flight may use the memory. Unknown memory is ignored. */
 void verbs_mem_remove(struct verbs_mem *m, const void *p);
-/** True if all these bytes lie in one piece of added memory; `written`: that may be written. */
+/**
+ * True if all these bytes lie in one piece of added memory; `written`: in memory that may be
+ * written.
+ */
 bool verbs_mem_added(const struct verbs_mem *m, const void *p, size_t bytes, bool written);
 /** The chunk of the list that contains `p`; NULL if none. */
 static inline const struct verbs_chunk *verbs_chunk_of(const struct verbs_chunk *first,

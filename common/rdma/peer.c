@@ -28,7 +28,7 @@
 
 /* How long an ended peer's last sends and CQEs may take. */
 #define LINGER_NS (100 * NS_PER_MS)
-/* rdma_cm alone would wait over a minute for a client to finish connecting. */
+/* Without this limit rdma_cm waits over a minute for a client to finish connecting. */
 #define HALF_OPEN_NS (5 * NS_PER_SEC)
 
 /* Log how many failures the rate limit suppressed. True: call again later. */
@@ -48,7 +48,7 @@ void verbs_peer_fence(struct verbs_peer *peer)
 	if (!peer->data.id)
 		return;
 	verbs_conn_disconnect(&peer->data);
-	/* After its destruction a QP executes no request. */
+	/* A destroyed QP executes no more requests. */
 	verbs_conn_destroy(&peer->data);
 	peer->data_up = false;
 }
@@ -82,7 +82,7 @@ static void slot_free(struct verbs_server *vs, uint32_t i)
 }
 
 /* Second half, when its sends have completed or cannot be waited for. */
-static void peer_bury(struct verbs_peer *p)
+static void peer_finish(struct verbs_peer *p)
 {
 	struct verbs_server *vs = p->server;
 
@@ -94,7 +94,7 @@ static void peer_bury(struct verbs_peer *p)
 	free(p);
 }
 
-/* The sends are out: disconnect and flush the rest. */
+/* The sends have completed: disconnect and flush the rest. */
 static void peer_flush(struct verbs_peer *p)
 {
 	p->flushed = true;
@@ -139,13 +139,13 @@ void verbs_peer_close(struct verbs_peer *peer)
 	peer->user = NULL;
 }
 
-/* No send of its own will report space, because other peers hold all the slots. */
+/* True if no send of its own will report space, because other peers hold all the slots. */
 static bool is_starved(const struct verbs_peer *p)
 {
 	return p->wants_room && p->n_sends < VERBS_SENDS;
 }
 
-/* True: call again. */
+/* Returns true to be called again. */
 static bool peer_tick(struct verbs_peer *p, uint64_t now)
 {
 	struct verbs_server *vs = p->server;
@@ -181,7 +181,7 @@ bool verbs_peers_tick(struct verbs_server *vs, uint64_t now)
 			peer_flush(p);
 		else if (p->flushed && age > LINGER_NS &&
 			 (!p->n_sends || age > 10 * LINGER_NS))
-			peer_bury(p);
+			peer_finish(p);
 	}
 	again = report_dropped(vs, now) || again;
 	return again || !LIST_EMPTY(&vs->ending);
@@ -297,8 +297,8 @@ void verbs_server_probe(struct verbs_server *vs, uint64_t since_ns)
 		for (p = LIST_FIRST(&vs->peers[i]); p; p = next) {
 			next = LIST_NEXT(p, link);
 			/*
-			 * A send in flight shows the same, and while our port is down
-			 * nobody can answer.
+			 * A send in flight does the same, and while our port is down no answer can
+			 * arrive.
 			 */
 			if (p->up && p->heard_ns < since_ns &&
 			    p->n_sends == 0 && vs->free_send != SENDS_ALL &&
@@ -313,7 +313,7 @@ void verbs_peer_sent(struct verbs_server *vs, const struct arrival *a)
 	struct verbs_peer *p = s->peer;
 	const char *why;
 
-	/* The slot may have another owner since peer_bury(). */
+	/* The slot may have another owner since peer_finish(). */
 	if (!p || p->control.qp->qp_num != a->qp_num)
 		return;
 	slot_free(vs, a->slot % SENDS_ALL);
@@ -375,8 +375,8 @@ static void name_peer(struct verbs_peer *p)
 			     sizeof(p->name));
 }
 
-/* Log a failed connection. Rate limited: anybody can cause them. */
-static void complain(struct verbs_server *vs)
+/* Log a failed connection. Rate limited, because anybody can cause them. */
+static void log_failure(struct verbs_server *vs)
 {
 	uint64_t now = clock_now_ns();
 
@@ -423,7 +423,7 @@ static int control_accept(struct verbs_server *vs, struct rdma_cm_id *id)
 err_leave:
 	verbs_inbox_remove(p);
 err_free:
-	complain(vs);
+	log_failure(vs);
 	p->control.id = NULL;
 	verbs_conn_destroy(&p->control);
 	free(p);
@@ -456,7 +456,7 @@ static int data_accept(struct verbs_server *vs, struct rdma_cm_id *id,
 	spec.context = p;
 	if (verbs_qp_create(&p->data, &spec) ||
 	    accept_conn(vs, &p->data, rights, depth)) {
-		complain(vs);
+		log_failure(vs);
 		p->data.id = NULL;
 		verbs_conn_destroy(&p->data);
 		return VERBS_REJECT_INTERNAL;
@@ -585,6 +585,6 @@ void verbs_peers_destroy(struct verbs_server *vs)
 		struct verbs_peer *p = LIST_FIRST(&vs->ending);
 
 		verbs_qp_error(&p->control);
-		peer_bury(p);
+		peer_finish(p);
 	}
 }

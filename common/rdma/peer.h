@@ -7,15 +7,15 @@
 
 /** Handle rdma_cm's events. */
 void verbs_cm_dispatch(struct verbs_server *vs);
-/** The control connection is up. No effect if that is known or the peer is ending. */
+/** The control connection is up. No effect if that is known already or the peer is ending. */
 void verbs_peer_established(struct verbs_peer *p);
 /** A send has completed: free its slot. */
 void verbs_peer_sent(struct verbs_server *vs, const struct arrival *a);
-/** Messages of it were dropped: end it. */
+/** Messages of the peer were dropped: end it. */
 void verbs_peer_overrun(struct verbs_peer *p, enum verbs_overrun why);
 /** verbs_peer_gone() once its queued messages are taken. `why` must stay valid. */
 void verbs_peer_hang_up(struct verbs_peer *p, const char *why);
-/** End a peer whose other side is gone or must go; calls on_gone(). */
+/** End a peer that is gone or must be closed; calls on_gone(). */
 void verbs_peer_gone(struct verbs_peer *p, const char *why);
 /** End all peers, then report that the device is lost. */
 void verbs_device_lost(struct verbs_server *vs, const char *why);

@@ -21,7 +21,7 @@ static void sge_set(const struct verbs_lane *l, struct ibv_sge *sge, void *at,
 }
 
 /*
- * The SGEs of `len` bytes from byte `at` on of a request with a segment; returns how many.
+ * Split `len` bytes from byte `at` on of a request with a segment into SGEs; returns how many.
  * Rare, so not inlined.
  */
 static __attribute__((noinline)) int sges_split(const struct verbs_lane *l,
@@ -85,10 +85,7 @@ static inline void *build_cas(struct verbs_lane *l, const struct xport_wr *wr,
 	return found;
 }
 
-/*
- * `len` bytes of a READ or WRITE from its byte `at` on; returns the sentinel's place or
- * NULL.
- */
+/* Build a READ or WRITE of `len` bytes from byte `at` on; returns the sentinel's place or NULL. */
 static inline void *build_move(struct verbs_lane *l, const struct xport_wr *wr,
 			       uint64_t at, uint64_t len, struct ibv_send_wr *out)
 {

@@ -27,7 +27,7 @@ struct verbs_lane {
 	struct ibv_pd *pd;
 	struct ibv_cq *cq;
 	struct ibv_comp_channel *events; /* of cq; NULL: polling only */
-	bool armed;  /* an event is due, or is there */
+	bool armed;  /* an event is there or will come */
 	bool reaped; /* CQEs were polled since arming */
 	struct verbs_mem mem;
 	struct verbs_area areas[VERBS_AREAS_MAX];
@@ -35,7 +35,7 @@ struct verbs_lane {
 	uint32_t n_areas;
 	uint32_t depth;    /* of the send queue, a power of two */
 	uint64_t max_piece;
-	pid_t pid;         /* process that opened it; a forked child must not use it */
+	pid_t pid;         /* process that opened it; its forked children must not use it */
 	const char *why;   /* why it broke; NULL: not by a failure */
 
 	uint64_t head, tail; /* work requests posted, finished */
@@ -49,7 +49,7 @@ struct verbs_lane {
 	struct xport_chain *queue, **queue_end;
 	unsigned queue_wr;
 	uint64_t queue_at; /* bytes of that request already posted */
-	uint64_t now_ns;   /* begun_ns of chains that had to wait; 0: at once */
+	uint64_t now_ns;   /* begun_ns of chains that had to wait; 0: none waited */
 
 	/* The list of one doorbell; fields that no request sets stay 0. */
 	struct ibv_send_wr list[VERBS_POST_MAX];

@@ -36,8 +36,8 @@ bool verbs_private_read(const void *data, size_t len, struct verbs_private *out)
 
 /* ---- refusals --------------------------------------------------------------------- */
 
-/* The kernel answers with zeros for a process that has died. */
-static bool says_nothing(const uint8_t *bytes, size_t len)
+/* The kernel sends zeros on behalf of a process that has died. */
+static bool is_zero(const uint8_t *bytes, size_t len)
 {
 	for (size_t i = 0; i < len; i++)
 		if (bytes[i])
@@ -53,12 +53,12 @@ static int other_version(const char *peer)
 		       peer);
 }
 
-/* For bytes that verbs_private_read() refuses. */
-static int stranger_error(const uint8_t *bytes, size_t len, const char *peer)
+/* Explain bytes that verbs_private_read() rejects. */
+static int foreign_error(const uint8_t *bytes, size_t len, const char *peer)
 {
 	uint32_t magic = htonl(VERBS_MAGIC);
 
-	if (says_nothing(bytes, len))
+	if (is_zero(bytes, len))
 		return err_set(FARKV_EUNREACHABLE,
 			       "the server at %s ended before it answered, or "
 			       "is no farkv server",
@@ -115,6 +115,6 @@ int verbs_refusal_error(int status, const void *data, size_t len,
 			       "with --transport rdma or both?",
 			       peer);
 	if (!verbs_private_read(data, len, &p))
-		return stranger_error(data, data ? len : 0, peer);
+		return foreign_error(data, data ? len : 0, peer);
 	return reason_error(p.reason, peer);
 }

@@ -31,8 +31,8 @@ _Static_assert(sizeof(struct verbs_private) <= 56, "rdma_cm's limit");
 void verbs_private_fill(struct verbs_private *p, enum verbs_kind kind);
 
 /**
- * False if the bytes are not farkv's; then nothing is written. Reads at most `len`. The
- * session is returned in host order; any kind and any reason pass.
+ * False, without output, if the bytes are not farkv's. Reads at most `len`. The session is returned
+ * in host order; kind and reason are not checked.
  */
 bool verbs_private_read(const void *data, size_t len, struct verbs_private *out);
 

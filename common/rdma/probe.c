@@ -245,8 +245,8 @@ struct text {
 };
 
 /*
- * Why a node in /dev/infiniband cannot be opened, and the remedy. libibverbs reports ENOENT
- * for every failure; the file tells more.
+ * Explain why a node in /dev/infiniband cannot be opened, and the remedy. libibverbs reports ENOENT
+ * for every failure; the file shows more.
  */
 static void node_judge(const char *node, int errnum, struct text problem, struct text remedy)
 {

@@ -7,10 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/**
- * Why RDMA cannot be used, ordered: of several devices the one with the largest number is
- * nearest to working.
- */
+/** Why RDMA cannot be used, ordered: the device with the largest number needs the least to work. */
 enum rdma_state {
 	RDMA_READY = 0,
 	RDMA_NOT_BUILT,   /* built without libibverbs */

@@ -103,7 +103,7 @@ static void port_fill(const struct rdma_device *d, struct rdma_port *p,
 		 ibv_port_state_str(a->state));
 	p->active = a->state == IBV_PORT_ACTIVE;
 	p->link = link_of(d, a);
-	/* The enumerators count 256, 512, ... from 1. */
+	/* The enumerators 1, 2, ... mean 256, 512, ... */
 	p->active_mtu = a->active_mtu ? 128u << a->active_mtu : 0;
 	p->max_mtu = a->max_mtu ? 128u << a->max_mtu : 0;
 	p->max_msg_size = a->max_msg_sz;

@@ -6,9 +6,9 @@
 #include "probe_host.h"
 
 /**
- * Fill `built`, `devices`, `fork` from libibverbs: everything except software, driver, the
- * netdevs that GIDs do not name, and the verdicts. *list_error_out is the errno of listing
- * devices, or 0. Returns 0 or FARKV_ENOMEM; *h must be freed in either case.
+ * Fill `built`, `devices`, `fork` from libibverbs: everything except software, driver, netdevs that
+ * GIDs do not name, and the verdicts. *list_error_out is the errno of listing devices, or 0.
+ * Returns 0 or FARKV_ENOMEM; the caller frees *h in either case.
  */
 int rdma_verbs_list(struct rdma_host *h, int *list_error_out);
 

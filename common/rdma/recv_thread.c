@@ -54,10 +54,7 @@ static void move_message(struct verbs_server *vs, const struct ibv_wc *wc)
 	atom_count(&vs->n.refills, 1);
 }
 
-/*
- * The receive thread and the loop both come here; the lock keeps each session's messages in
- * order.
- */
+/* Called by the receive thread and by the loop; the lock keeps each session's messages in order. */
 void verbs_move_all(struct verbs_server *vs)
 {
 	struct ibv_wc wc[WC_MAX];

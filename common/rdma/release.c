@@ -32,7 +32,10 @@ void verbs_release_failed(const char *what, int rc)
 		 strerror(rc > 0 ? rc : errno));
 }
 
-/* Routes vanish shortly before the port is down. connect() of a UDP socket sends nothing. */
+/*
+ * True if there is a route to the peer: routes vanish shortly before the port is down. connect() of
+ * a UDP socket sends nothing.
+ */
 static bool has_route(struct rdma_cm_id *id)
 {
 	const struct sockaddr *peer = rdma_get_peer_addr(id);
@@ -61,7 +64,7 @@ bool verbs_port_is_down(struct rdma_cm_id *id)
 	       (port.state < IBV_PORT_ACTIVE || !has_route(id));
 }
 
-/* A child of fork() must not touch its parent's ids. */
+/* In a child of fork(): forget the parent's ids, which the child must not use. */
 static void disown(void)
 {
 	if (owner == getpid())
@@ -80,7 +83,7 @@ static bool defer(struct rdma_cm_id *id)
 	disown();
 	if (!channel)
 		channel = rdma_create_event_channel();
-	/* Its own event channel ends with the connection. */
+	/* Its own event channel is closed with the connection. */
 	ok = channel && !rdma_migrate_id(id, channel);
 	if (ok) {
 		id->context = deferred;

@@ -13,7 +13,7 @@
 		if (rc_)                                                   \
 			verbs_release_failed(what, rc_);                   \
 	} while (0)
-/** Log it; `rc` as the library returned it: an errno, or -1 with errno set. */
+/** Log a failed release; `rc` is what the library returned: an errno, or -1 with errno set. */
 void verbs_release_failed(const char *what, int rc);
 
 /** True if nothing can be sent to the id's peer. */

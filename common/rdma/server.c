@@ -242,9 +242,9 @@ static void address_set(struct verbs_server *vs, const struct sockaddr *sa)
 }
 
 /*
- * True if another process holds the port. If one of the two listens at every address,
- * rdma_cm returns EADDRNOTAVAIL, as for an address that no device has; but the latter
- * cannot be bound to any port.
+ * True if another process holds the port. If one of the two listens at every address, rdma_cm
+ * returns EADDRNOTAVAIL, as it does for an address that no device has; but such an address cannot
+ * be bound to any port.
  */
 static bool port_is_taken(const struct verbs_claim *c, const struct sockaddr *at,
 			  int errnum)
@@ -363,7 +363,7 @@ int verbs_claim_open(const struct verbs_server_config *cfg, struct verbs_claim *
 		*out = c;
 		return 0;
 	}
-	/* verbs_server_open() explains other failures better, after it has seen the device. */
+	/* verbs_server_open() reports other failures better, once it has examined the device. */
 	err = err == FARKV_EREFUSED ? err : 0;
 	claim_fini(c);
 	free(c);
@@ -380,8 +380,8 @@ void verbs_claim_close(struct verbs_claim *c)
 }
 
 /*
- * rdma_cm reports a device's removal only to ids bound to it; a listener at every address
- * is not.
+ * rdma_cm reports a device's removal only to ids bound to it, which a listener at every address is
+ * not.
  */
 static void removal_id_bind(struct verbs_server *vs)
 {
@@ -547,7 +547,7 @@ void verbs_server_close(struct verbs_server *vs)
 	free(vs);
 }
 
-/* ---- facts ----------------------------------------------------------------------- */
+/* ---- getters --------------------------------------------------------------------- */
 
 const char *verbs_server_address(const struct verbs_server *vs)
 {

@@ -99,7 +99,7 @@ struct verbs_server {
 	struct verbs_conn lane_far;
 	bool lane_lost;
 	bool lane_fails; /* it broke again soon after it was reconnected */
-	uint64_t lane_lost_ns; /* since when it fails */
+	uint64_t lane_lost_ns; /* time since which it fails */
 	uint64_t lane_made_ns; /* reconnected at; 0: never */
 
 	pthread_t recv_thread;

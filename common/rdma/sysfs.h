@@ -13,8 +13,8 @@ extern const char *rdma_probe_root;
 bool sysfs_exists(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
 /**
- * The first line of a file without its newline, cut to `cap`. False, with buf unchanged, if
- * there is none or it is empty.
+ * The first line of a file without its newline, cut to `cap`. False, with buf unchanged, if there
+ * is no such file or the line is empty.
  */
 bool sysfs_line(char *buf, size_t cap, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));

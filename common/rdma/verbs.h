@@ -96,12 +96,12 @@ int verbs_ctrl_fd(const struct verbs_ctrl *l);
 int verbs_ctrl_send(struct verbs_ctrl *l, const void *buf, size_t len);
 
 /**
- * Receive one message and handle other events. Returns its length; 0 if the connection is
- * over (see verbs_ctrl_why()); -1 if there is nothing. One thread.
+ * Receive one message and handle other events. Returns its length; 0 if the connection has ended
+ * (see verbs_ctrl_why()); -1 if there is no message. One thread.
  */
 ssize_t verbs_ctrl_receive(struct verbs_ctrl *l, void *buf, size_t cap);
 
-/** One line that says why the connection is over. */
+/** One line with the reason why the connection ended. */
 const char *verbs_ctrl_why(const struct verbs_ctrl *l);
 
 struct verbs_lane_params {
@@ -113,7 +113,7 @@ struct verbs_lane_params {
 	const uint8_t *token; /* VERBS_TOKEN_BYTES, from WELCOME */
 	bool readonly;
 	bool read8_atomic;    /* as the server reports of its device */
-	bool events;          /* xport_wait_fd() is wanted */
+	bool events;          /* provide xport_wait_fd() */
 	uint64_t deadline_ns;
 };
 
@@ -155,7 +155,7 @@ struct verbs_server_ops {
 	 */
 	int (*on_data)(void *arg, uint32_t session, const uint8_t *token,
 		       struct verbs_peer **peer_out, bool *readonly_out);
-	/* A connection begins, ends or waits: call verbs_server_tick() soon. */
+	/* A connection begins, ends or is waiting: call verbs_server_tick() soon. */
 	void (*on_tick_due)(void *arg);
 	/* After verbs_server_lane_lost(): the lane works again. May be NULL. */
 	void (*on_lane)(void *arg);
@@ -237,9 +237,9 @@ uint32_t verbs_server_areas(const struct verbs_server *vs, bool readonly,
 			    struct verbs_area areas[VERBS_AREAS_MAX]);
 
 /**
- * The lane over the loopback QP, the only way for the server to change slots while clients
- * write (I3). Owned by the server; the pointer stays valid until close. Posting does not
- * wait: a thread may post thousands of compare-and-swaps and poll now and then.
+ * The lane over the loopback QP, the server's only way to change slots while clients write (I3).
+ * Owned by the server; the pointer stays valid until close. Posting does not wait: a thread may
+ * post thousands of compare-and-swaps and poll from time to time.
  */
 struct xport_lane *verbs_server_lane(struct verbs_server *vs);
 
@@ -269,9 +269,9 @@ bool verbs_peer_same_host(const struct verbs_peer *a,
 			  const struct verbs_peer *b);
 /** Send one message: 0, EAGAIN (wait for on_room), or another errno. */
 int verbs_peer_send(struct verbs_peer *peer, const void *buf, size_t len);
-/** End the data connection. After the return none of its requests can reach the region (I6). */
+/** End the data connection. Once this returns, none of its requests can reach the region (I6). */
 void verbs_peer_fence(struct verbs_peer *peer);
-/** End both connections without calling on_gone(). Earlier sends still go out. */
+/** End both connections without calling on_gone(). Earlier sends are still completed. */
 void verbs_peer_close(struct verbs_peer *peer);
 
 /** True if a usable device exists; otherwise `why` gets the reason and the remedy. */

@@ -10,8 +10,8 @@
 #include "common/base/util.h"
 
 /*
- * Write what follows the value: user word, padding, and the checksum of it, the `head` bytes at `p`
- * and the value.
+ * Write what follows the value: user word, padding, and the checksum of all: header and key (the
+ * `head` bytes at `p`), value, user word.
  */
 static void tail_encode(uint8_t *tail, const uint8_t *p, const struct block_header *h,
 			const struct block_pair *kv, struct block_ref ref)
@@ -49,7 +49,7 @@ void block_encode_past_cache(void *dst, struct block_ref ref, uint64_t version,
 	atom_copy_past_cache(p + head, kv->value, kv->value_len);
 }
 
-/* Copy once: others may write the original, and lengths are checked only here. */
+/* Copy once: others may write the original, and the lengths are checked only here. */
 static void header_copy(struct block_header *h, const uint8_t *p)
 {
 	memcpy(h, p, sizeof(*h));

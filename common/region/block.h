@@ -4,10 +4,10 @@
  *
  *   | header 24 | key | value | user word 0 or 4 | 0..7 zero bytes | checksum 8 |
  *
- * The writer owns the block before publication and after reuse; in between no byte of
- * it changes. The checksum stands last so that both sides walk the block once, front to
+ * The writer owns the block before publication and after unlinking; in between no byte of
+ * it changes. The checksum comes last so that both sides read the block once, front to
  * back. It covers everything before the padding and is combined with block_binding(),
- * so that intact bytes of another place, class or incarnation do not pass.
+ * so an intact block of another place, class or incarnation fails.
  *
  * `head_sum` covers the header and, through the seed, the key's hash: a writer that
  * only asks whether a slot is its key's reads header and key, not the value.
@@ -48,7 +48,7 @@ static_assert(offsetof(struct block_header, head_sum) == 20, "block header");
  *
  * Times are region time (CLOCK), modulo 2^32 in the block's unit, and compared by their
  * difference as a signed 32-bit number. So a block is taken for alive again 2^31 units
- * after it expired: it has to be gone by then. The unit is milliseconds for up to
+ * after it expired: it must be removed before. The unit is milliseconds for up to
  * BLOCK_MS_MAX, seconds for more.
  */
 #define BLOCK_MS_MAX (UINT64_C(24) * 86400 * 1000)
@@ -182,9 +182,9 @@ block_copy_holds(uint8_t *to, const uint8_t *block, uint64_t binding,
 }
 
 /**
- * Make the image of a block, class_bytes() of it and not verified yet, that of the block `to`:
+ * Change a block's image, class_bytes() long and not verified yet, into that of the block `to`:
  * another place and incarnation, the same content. False if it is not an intact image of `from`
- * with a key of this hash. `room_out`: its length.
+ * with a key of this hash. *room_out: its length.
  */
 bool block_rebind(uint8_t *image, struct block_ref from, struct block_ref to,
 		  uint64_t key_hash, size_t *room_out);
@@ -210,7 +210,7 @@ static inline uint64_t block_view_room(const struct block_view *v)
 enum block_check {
 	BLOCK_MINE,    /* intact, and the key is the one asked for */
 	BLOCK_OTHER,   /* intact, and it is another key's */
-	BLOCK_BAD,     /* not what the word names, or no longer so */
+	BLOCK_BAD,     /* not, or no longer, what the word names */
 	BLOCK_PARTIAL, /* unknown: the image ends before the key does */
 };
 
@@ -219,7 +219,7 @@ IN_LINE size_t block_head_encode(uint8_t *p, uint64_t binding,
 				 const struct block_header *h, const void *key,
 				 uint64_t key_hash)
 {
-	/* By whole words, which a following checksum can load without a stall. */
+	/* Store whole words, which a following checksum can load without a stall. */
 	uint64_t words[] = {h->version, block_head_lengths(h),
 			    (uint64_t)block_head_sum(h, binding, key_hash) << 32 | h->expiry};
 
@@ -327,8 +327,8 @@ void block_encode_past_cache(void *dst, struct block_ref ref, uint64_t version,
 #define BLOCK_PAST_CACHE 16384u
 
 /**
- * A private copy of a block whose bytes seg_at to seg_at + seg_len are at `seg`. The bytes after
- * them are at image + seg_at.
+ * A private copy of a block in two parts: bytes seg_at to seg_at + seg_len are at `seg`, the others
+ * at `image`, where those after the segment begin at image + seg_at.
  */
 struct block_split {
 	const uint8_t *image; /* with header and key: seg_at is after them */
@@ -342,8 +342,8 @@ struct block_split {
 };
 
 /**
- * block_verify() of a split copy; seg_at is the end of the key that is asked for. For BLOCK_MINE
- * the value is `seg`, or NULL if it is longer; for BLOCK_OTHER key and value are NULL.
+ * block_verify() of a split copy; seg_at is the end of the searched key. For BLOCK_MINE the value
+ * is `seg`, or NULL if it is longer; for BLOCK_OTHER key and value are NULL.
  */
 enum block_check block_verify_split(const struct block_split *parts,
 				    struct block_ref ref, const void *key,

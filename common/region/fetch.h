@@ -30,8 +30,7 @@ static inline void fetch_line_to_write(const void *p)
 }
 
 /**
- * Prefetch `bytes` from `p` on; if p is not at the start of a line, the last line may be
- * left out.
+ * Prefetch `bytes` from `p` on; if p is not at the start of a line, the last line may be missing.
  */
 static inline void fetch_lines(const uint8_t *p, uint64_t bytes)
 {
@@ -46,8 +45,8 @@ static inline void fetch_lines_to_write(const uint8_t *p, uint64_t bytes)
 }
 
 /**
- * How many bytes of a block to prefetch: all, or the beginning of one that would fill much
- * of the first-level cache; the hardware prefetcher does the rest.
+ * How many bytes of a block to prefetch: all, or only the beginning of a block that would fill much
+ * of the first-level cache; the hardware prefetcher loads the rest.
  */
 static inline uint64_t fetch_ahead(uint64_t block_bytes)
 {

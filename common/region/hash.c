@@ -59,7 +59,7 @@ static inline __m256i load(const uint8_t *at)
 	return _mm256_loadu_si256((const __m256i *)(const void *)at);
 }
 
-/* Copy 32 bytes, loaded once: what is stored is what is mixed. */
+/* Copy 32 bytes, each loaded once: the same bytes are stored and mixed. */
 static inline __m256i load_copy(uint8_t *to, const uint8_t *at)
 {
 	__m256i bytes = load(at);

@@ -2,8 +2,8 @@
 /**
  * hash.h - the three uses of XXH3 in the region format. Leaf.
  *
- * XXH3 64-bit is stable since xxHash 0.8.0; its values are part of the format. The code is
- * xxHash's own, in line, and for long images again by AVX2 (hash_long()); hash_copy() alone is ours.
+ * XXH3 64-bit is stable since xxHash 0.8.0; its values are part of the format. The code is xxHash's
+ * own, inlined, and for long images also compiled for AVX2 (hash_long()); only hash_copy() is ours.
  */
 #ifndef COMMON_REGION_HASH_H
 #define COMMON_REGION_HASH_H
@@ -26,7 +26,7 @@ static inline uint64_t hash_key(uint64_t seed, const void *key, size_t len)
 	return XXH3_64bits_withSeed(key, len, seed);
 }
 
-/** The same, with the case of most keys, 9 to 16 bytes, in line with the caller. */
+/** hash_key() with the most common lengths, 9 to 16 bytes, inlined into the caller. */
 IN_LINE uint64_t hash_key_in_line(uint64_t seed, const void *key, size_t len)
 {
 	if (__builtin_expect(len - 9 < 8, 1))
@@ -149,7 +149,7 @@ struct hash_piece {
 	void *to; /**< not NULL: it is copied there, and the copy is summed */
 };
 
-/** So many bytes are copied before they are summed: both copies fit into a first-level cache. */
+/** Bytes that are copied before they are summed: both copies fit into a first-level cache. */
 #define HASH_STEP_BYTES ((size_t)16 << 10)
 
 /** hash_pieces() for any CPU. */
@@ -176,8 +176,8 @@ static inline uint64_t hash_pieces_narrow(const struct hash_piece *piece, unsign
 }
 
 /**
- * hash_image() of the pieces, as if they were contiguous. Others may write to those that are copied
- * meanwhile.
+ * hash_image() of the pieces, as if they were contiguous. Other threads may write to pieces that
+ * are copied.
  */
 static inline uint64_t hash_pieces(const struct hash_piece *piece, unsigned n)
 {

@@ -34,7 +34,7 @@ void superblock_seal(struct superblock *sb)
 	sb->checksum = superblock_checksum(sb);
 }
 
-/* Directory arrays, session table and page map follow each other in the meta area. */
+/* True if directory arrays, session table and page map fit into the meta area, in this order. */
 static bool tables_fit(const struct superblock *sb)
 {
 	uint64_t sessions = sb->session_count * sizeof(struct session_entry);
@@ -62,7 +62,7 @@ static int flags_verify(const struct superblock *sb)
 		    sb->heat_bytes != 0)
 		return err_set(FARKV_EFORMAT,
 			       "region: a heat area of %" PRIu64 " bytes with flags 0x%" PRIx32
-			       " cannot be",
+			       " is impossible",
 			       sb->heat_bytes, sb->flags);
 	return 0;
 }

@@ -11,7 +11,7 @@
  * pages cut into blocks of one class.
  *
  * All integers are little-endian, all offsets are bytes from the start of the region,
- * there are no pointers. Each structure says who writes it and when. Nothing here knows
+ * there are no pointers. Comments say who writes what and when. Nothing here knows
  * a transport.
  */
 #ifndef COMMON_REGION_LAYOUT_H
@@ -99,7 +99,7 @@
 #define SLOT_GEN_MASK ((1u << SLOT_GEN_BITS) - 1)
 
 #define PTR_UNIT 32u /* blocks start at multiples of this */
-#define INC_COUNT (1u << SLOT_INC_BITS) /* an inc that would reach this is exhausted */
+#define INC_COUNT (1u << SLOT_INC_BITS) /* a block whose inc would reach this is exhausted */
 
 /** A block as it is granted, returned and referred to. */
 struct block_ref {
@@ -256,7 +256,7 @@ static inline uint64_t class_bytes(uint32_t cls)
 	return CLASS_BYTES(cls);
 }
 
-/** Its row of farkv_stats.sizes: n where the block has 2^(n+6) bytes to less than twice as many. */
+/** Row of farkv_stats.sizes: row n has blocks of 2^(n+6) bytes up to less than twice as many. */
 static inline unsigned class_octave(uint32_t cls)
 {
 	return 57 - (unsigned)__builtin_clzll(class_bytes(cls));
@@ -301,8 +301,8 @@ static inline uint64_t block_room(uint64_t key_len, uint64_t value_len)
  *   kind    pages (kind 2)   class (kinds 2 and 3)
  *
  * Writer: the server, before a block of the page is granted or an entry that names it
- * is stored; cleared when the barrier has passed that frees the page. Clients need not
- * read it: with the slots it tells another server what each page is.
+ * is stored; cleared after the barrier that frees the page. Clients need not
+ * read it: with the slots it shows another server what each page contains.
  *
  * Worked examples: a subtable = 0x40000000; the first page of a segment of 33 pages,
  * class 38 = 2 << 30 | 33 << 7 | 38 = 0x800010A6; its other pages = 0xC0000026
@@ -339,7 +339,7 @@ static inline uint8_t page_class(uint32_t p)
 /* ---- session table -------------------------------------------------------
  *
  * superblock.session_count entries. Writer: the server, before it sends WELCOME;
- * cleared when the session can do nothing any more and holds no block.
+ * cleared once the session can access nothing any more and holds no block.
  */
 struct session_entry {
 	uint32_t prefix;     /* first version prefix; 0: the entry is unused */
@@ -399,7 +399,7 @@ static_assert(offsetof(struct superblock, checksum) == 136, "superblock");
  * What a later server needs and cannot conclude from page map and slots. Writer: the
  * server. Clients need not read it.
  *
- * `redo` is the publication in progress: to store its entries again changes nothing. It
+ * `redo` is the publication in progress: storing its entries again is harmless. It
  * is set before the first of them is stored, `old` last, and cleared, `old` first, after
  * the last one.
  */
@@ -415,7 +415,7 @@ enum region_writers {
 };
 
 struct region_state {
-	uint32_t last_id;    /* last session number or version prefix; set before it is told */
+	uint32_t last_id;    /* last session number or version prefix; set before it is sent */
 	uint32_t last_gen;   /* last generation of a subtable */
 	uint64_t start_time; /* of the server's process, as in the session table */
 	uint32_t pid;        /* of the latest server; 0: none yet */
@@ -426,14 +426,15 @@ struct region_state {
 static_assert(sizeof(struct region_state) == 64, "region state: one line");
 
 /*
- * CLOCK, a u64: region time, milliseconds since the region was created. Writer: the server.
- * It is 0 until a session uses expiry, never goes back, and stands still while the server is
- * stopped.
+ * CLOCK, a u64: region time, milliseconds since the region was created. Writer: the server. It is 0
+ * until a session uses expiry, never decreases, and does not advance while the server is stopped.
  */
-/* Between two values of CLOCK passes at least the time by which they differ, and they differ by at
- * most this. */
+/*
+ * Upper bound of the difference between two successive values of CLOCK. Between them at least as
+ * much real time passes.
+ */
 #define REGION_CLOCK_STEP_MS 100u
-#define REGION_CLOCK_TICK_MS 10u /* a server that runs writes CLOCK this often */
+#define REGION_CLOCK_TICK_MS 10u /* a running server writes CLOCK this often */
 
 
 /** Bytes at the end of the meta area for the tables of `pages` pages and `sessions`. */

@@ -21,7 +21,7 @@ static int open_error(const struct outfile *o)
 	return err_set_errno(FARKV_ESYS, errno, "cannot create %s", o->name);
 }
 
-/* The file's own path, where a symbolic link leads, and its temporary name. */
+/* Set the file's own path, with symbolic links resolved, and its temporary name. */
 static int set_names(struct outfile *o, const char *suffix)
 {
 	o->path = realpath(o->name, NULL);
@@ -33,7 +33,7 @@ static int set_names(struct outfile *o, const char *suffix)
 	return err_set(FARKV_ENOMEM, "out of memory");
 }
 
-/* The temporary file is not this writer's to remove. */
+/* The temporary file belongs to another writer, which removes it. */
 static int open_failed(struct outfile *o, int err)
 {
 	free(o->temp);
@@ -59,7 +59,10 @@ static bool is_still(const char *name, int fd)
 	       a.st_ino == b.st_ino;
 }
 
-/* Its writer holds a lock, so that the file of one that was killed can be told from one in use. */
+/*
+ * The writer holds a lock on its file, so that a file left by a killed writer can be told from one
+ * in use.
+ */
 static int open_locked(struct outfile *o)
 {
 	int err = set_names(o, ".new");
@@ -72,7 +75,7 @@ static int open_locked(struct outfile *o)
 			return open_failed(o, err_set(FARKV_EREFUSED,
 						      "cannot create %s: another process writes "
 						      "%s.new", o->name, o->name));
-		/* Or another writer has given it its name meanwhile. */
+		/* Another writer may have renamed it in the meantime. */
 		if (is_still(o->temp, o->fd))
 			return ftruncate(o->fd, 0) || fchmod(o->fd, 0600) ? open_error(o) : 0;
 		close(o->fd);
@@ -121,7 +124,7 @@ void outfile_flush(const struct outfile *o)
 		(void)sync_file_range(o->fd, 0, 0, SYNC_FILE_RANGE_WRITE);
 }
 
-/* A name is on the disk when its folder is. */
+/* A file's name is on the disk once its folder is. */
 static int sync_folder(const char *path)
 {
 	char *folder = strdup(path), *slash;
@@ -134,7 +137,7 @@ static int sync_folder(const char *path)
 		slash[slash == folder] = '\0';
 	fd = open(slash ? folder : ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (fd >= 0) {
-		/* Some file systems have no such call. */
+		/* Some file systems cannot sync a folder. */
 		err = fsync(fd) && errno != EINVAL ? -1 : 0;
 		close(fd);
 	}
@@ -142,7 +145,7 @@ static int sync_folder(const char *path)
 	return err;
 }
 
-/* Give the previous file the name NAME.1 as well: at each moment there is one of the name NAME. */
+/* Also link the previous file as NAME.1, so that at no moment NAME is missing. */
 static int keep_previous(const struct outfile *o)
 {
 	char *kept = NULL, *link_name = NULL;

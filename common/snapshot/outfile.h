@@ -27,14 +27,13 @@ struct outfile {
 int outfile_open(struct outfile *o, const char *path);
 
 /**
- * The same for one of a series of files of that name: the temporary name is NAME.new, so that a
- * writer that is killed leaves one file at most, and outfile_commit() keeps the previous file as
- * NAME.1. FARKV_EREFUSED if another process writes NAME.new, FARKV_EINVAL if `path` is no regular
- * file.
+ * outfile_open() for one of a series of files of one name: the temporary name is NAME.new, so that
+ * a killed writer leaves at most one file, and outfile_commit() keeps the previous file as NAME.1.
+ * FARKV_EREFUSED if another process writes NAME.new, FARKV_EINVAL if `path` is no regular file.
  */
 int outfile_open_series(struct outfile *o, const char *path);
 
-/** Have the kernel begin to write to the disk what was written, so that outfile_commit() is short. */
+/** Start writeback of what was written, so that outfile_commit() takes little time. */
 void outfile_flush(const struct outfile *o);
 
 /** Wait until the file is on the disk and give it its name. After an error as outfile_abort(). */

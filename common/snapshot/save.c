@@ -15,7 +15,7 @@
 #include "snapshot.h"
 
 #define BATCH 128u
-/* Values of one farkv_mget(), unless it is a single one. */
+/* Bytes of the values of one farkv_mget(), unless it gets a single one. */
 #define BATCH_BYTES ((uint64_t)1 << 20)
 
 struct run {
@@ -79,7 +79,7 @@ static int save_batch(struct run *r, const struct farkv_scan_item *keys, size_t 
 	}
 	*n_out = some;
 	err = farkv_mget(r->s->kv, items, some);
-	if (err && err != FARKV_ECORRUPT) /* of a key: reported with it */
+	if (err && err != FARKV_ECORRUPT) /* ECORRUPT: of a key, reported with it */
 		return store_failed(r->s, err, NULL, 0);
 	err = 0;
 	for (size_t i = 0; i < some && !err; i++)
@@ -113,7 +113,7 @@ static int save_records(struct run *r)
 
 	do {
 		err = farkv_scan(r->s->kv, &cursor, SIZE_MAX, &keys, &n);
-		if (err) /* also of a single key: a snapshot has all keys */
+		if (err) /* an error of one key, too: a snapshot has all keys */
 			return store_failed(r->s, err, NULL, 0);
 		for (size_t at = 0; at < n && !err; at += some) {
 			if (stopped(r->s))

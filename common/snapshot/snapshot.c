@@ -21,7 +21,7 @@
 #define FORMAT_VERSION 1u
 #define MARK_CHUNK UINT32_C(0x4b4e4843) /* CHNK */
 #define MARK_TAIL UINT32_C(0x4c494154)  /* TAIL */
-/* A file's lengths are believed as far as bytes arrive. */
+/* A length from the file allocates memory only as its bytes arrive. */
 #define READ_STEP SNAPSHOT_CHUNK
 
 struct snapshot_sum {
@@ -108,7 +108,7 @@ static int write_chunk(struct snapshot_writer *w)
 	return err;
 }
 
-/* Room for `len` bytes more in the chunk, which is written before if it is full. */
+/* Make room for `len` more bytes in the chunk; a full chunk is written first. */
 static int make_room(struct snapshot_writer *w, size_t len)
 {
 	uint8_t *p;
@@ -313,7 +313,7 @@ bool snapshot_next(struct snapshot_reader *r, struct snapshot_record *out)
 	return true;
 }
 
-/* All records of the chunk are whole, and nothing is between or after them. */
+/* True if all records of the chunk are whole, with nothing between or after them. */
 static int check_records(struct snapshot_reader *r, uint32_t records)
 {
 	struct snapshot_record rec;

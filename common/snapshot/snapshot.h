@@ -55,7 +55,7 @@ struct snapshot_writer {
 	struct snapshot_totals totals;
 	uint64_t bytes;   /* written so far */
 
-	/* of snapshot.c */
+	/* private to snapshot.c */
 	struct snapshot_sum *sum;
 	uint8_t *chunk; /* frame, then payload */
 	size_t cap, used;
@@ -64,12 +64,12 @@ struct snapshot_writer {
 
 /**
  * Begin a snapshot of the moment `moment_ms` (since 1970) and write its header. The caller sets fd,
- * name and stop, which stay its own, and the rest to 0. End with snapshot_write_free(), after
- * errors too.
+ * name and stop, which it keeps owning, and the rest to 0. End with snapshot_write_free(), also
+ * after errors.
  */
 int snapshot_write_begin(struct snapshot_writer *w, uint64_t moment_ms);
 
-/** Add a record, of which a copy is made. Writes when a chunk is full. */
+/** Add a record, which is copied. Writes to the file when a chunk is full. */
 int snapshot_write(struct snapshot_writer *w, const struct snapshot_record *r);
 
 /** Write the last chunk and the trailer. Does not call fsync(2). */
@@ -85,21 +85,21 @@ struct snapshot_reader {
 	uint64_t bytes;    /* read so far */
 	struct snapshot_totals totals; /* of the chunks so far; at the end, of the trailer */
 
-	/* of snapshot.c */
+	/* private to snapshot.c */
 	struct snapshot_sum *sum;
 	uint8_t *payload;
 	size_t cap, len, at;
 };
 
 /**
- * Read and verify the header. The caller sets fd, name and stop, which stay its own, and the rest
- * to 0. End with snapshot_read_free(), after errors too.
+ * Read and verify the header. The caller sets fd, name and stop, which it keeps owning, and the
+ * rest to 0. End with snapshot_read_free(), also after errors.
  */
 int snapshot_read_begin(struct snapshot_reader *r);
 
 /**
  * Read the next chunk and verify all of it. *got_out is false at the end, when the trailer was
- * verified, too, and nothing follows it. Memory: the chunk, allocated as it arrives.
+ * verified, too, and no bytes follow it. Memory for the chunk is allocated as it arrives.
  */
 int snapshot_read_chunk(struct snapshot_reader *r, bool *got_out);
 

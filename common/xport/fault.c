@@ -55,7 +55,7 @@ static int fault_inner(struct fault_lane *f, struct xport_wr *wr)
 }
 
 /*
- * Put old bytes over new ones: a prefix, as an interrupted forward copy leaves them, or, at
+ * Overwrite new bytes with old ones: a prefix, as an interrupted forward copy leaves it, or, at
  * byte grain, any of them.
  */
 static void fault_mix(struct fault_lane *f, uint8_t *to, const uint8_t *old,

@@ -4,7 +4,7 @@
  * of the calling CPU. Every chain is done when post returns.
  *
  * Aligned 8-byte words never tear: READs that start and end aligned copy word by word. The
- * counters count requests as a network card would.
+ * counters count requests as a network card does.
  */
 #include "config.h"
 

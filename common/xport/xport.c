@@ -7,8 +7,8 @@
 
 #include "common/base/err.h"
 
-/* Bytes that a READ with a segment must have after it. */
-#define BEHIND_MIN 8u
+/* Bytes that a READ must have after its segment. */
+#define TAIL_MIN 8u
 
 bool xport_segment_ok(const struct xport_lane *lane, const struct xport_wr *wr)
 {
@@ -16,7 +16,7 @@ bool xport_segment_ok(const struct xport_lane *lane, const struct xport_wr *wr)
 	    wr->seg_at > wr->len || wr->seg_len > wr->len - wr->seg_at)
 		return false;
 	return wr->opcode != XPORT_READ ||
-	       wr->len - wr->seg_at - wr->seg_len >= BEHIND_MIN;
+	       wr->len - wr->seg_at - wr->seg_len >= TAIL_MIN;
 }
 
 static bool meet(const void *a, size_t a_len, const void *b, size_t b_len)

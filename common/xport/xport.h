@@ -18,7 +18,7 @@
  * xport_post() may complete chains before it returns.
  *
  * Failure: a broken lane stays broken. Every outstanding chain is then done with status
- * FARKV_EDISCONNECTED. Its requests before n_done have happened; the outcome of a WRITE or
+ * FARKV_EDISCONNECTED. Its requests before n_done were executed; the result of a WRITE or
  * CAS from n_done on is unknown.
  *
  * A transport knows nothing of index or layout.
@@ -73,7 +73,7 @@ struct xport_wr {
 struct xport_chain {
 	struct xport_wr wr[XPORT_CHAIN_MAX];
 	uint8_t n;      /* requests in wr[] */
-	uint8_t n_done; /* out: requests known to have happened */
+	uint8_t n_done; /* out: requests known to be executed */
 	bool done;      /* out; cleared by xport_post() */
 	int status;     /* out: 0, FARKV_EDISCONNECTED, or FARKV_EPERM if the device
 			   denied access */
