@@ -28,7 +28,7 @@ struct cli_conn {
 	const char *socket, *uri, *keys, *key; /* NULL: not given */
 	struct farkv *kv;   /* NULL: not open */
 	bool many;          /* it stays open for the next command */
-	bool asks;          /* a person is there to be asked */
+	bool asks;          /* stdin is a terminal: questions can be asked */
 	bool no_write;      /* it is read-only */
 	uint64_t patience_ms; /* how long its operations wait; 0: the default */
 };
@@ -42,7 +42,7 @@ struct cli {
 	uint64_t timeout_ms, count, memory, repeat, replicas;
 	int format; /* enum record_format + 1; 0: by the file name */
 	bool raw, json, csv, quiet, if_absent, consistent, key_base64, last_stdin, no_wait;
-	bool stat, latency, latency_history, bigkeys; /* in place of a command */
+	bool stat, latency, latency_history, bigkeys; /* instead of a command */
 	uint64_t intrinsic_s;
 	char *completion; /* for this shell */
 	bool version, help, print_man;
@@ -52,7 +52,7 @@ struct cli {
 	const struct words *words; /* the arguments' lengths; NULL: they end with a NUL */
 	const char *no_stdin; /* why no argument can be -; NULL: it can */
 	uint64_t interval_ms; /* of --interval; 0: none was given */
-	bool pretty;         /* for a person: stdout is a terminal, and nothing else is asked for */
+	bool pretty;         /* readable: stdout is a terminal, and no format was given */
 	bool no_write;       /* as the command's no_write */
 	uint32_t patience_ms; /* wait without timeout_ms; 0: the default */
 	struct writer records; /* to stdout; tsv unless the command sets the format */
@@ -76,9 +76,9 @@ struct cli_command {
 extern volatile sig_atomic_t cli_signal;
 
 /**
- * For transfers: the first SIGINT, SIGTERM or SIGHUP sets cli_signal, so that the handle
- * can be closed and its memory returned; the second one ends the process. Ignored signals
- * stay ignored. A file over the limit of ulimit -f is then an error of write(2).
+ * For transfers: the first SIGINT, SIGTERM or SIGHUP sets cli_signal, so that the handle can be
+ * closed and its memory returned; the second one ends the process. Ignored signals remain ignored.
+ * A file that exceeds the limit of ulimit -f causes an error of write(2) instead of a signal.
  */
 void cli_catch_signals(void);
 
@@ -88,7 +88,7 @@ bool cli_interrupted(void);
 /** All commands, ended by a NULL name. */
 extern const struct cli_command cli_commands[];
 
-/** Ask a person at the terminal; true if the answer is yes. */
+/** Ask at the terminal; true if the answer is yes. */
 bool cli_ask(const char *question);
 
 /** The exit status for an error number. */
@@ -119,20 +119,20 @@ int cli_output_check(struct cli *cli, int code);
 int cli_finish(struct cli *cli, int code);
 
 /**
- * Open the store, after the whole command line was checked, or use the connection of the command
- * before. Returns 0 or an exit status after reporting the error.
+ * Open the store, after the whole command line was checked, or use the connection of the previous
+ * command. Returns 0 or an exit status after reporting the error.
  */
 int cli_connect(struct cli *cli);
 /** cli_connect() without a report: returns the library's error, with its detail. */
 int cli_open(struct cli *cli);
-/** The address that was given, for a person: shortened, without its options; "" if none was. */
+/** The given address for messages: shortened, without its options; "" if none was given. */
 void cli_address(const struct cli_conn *conn, char *buf, size_t cap);
 /** Close the connection, if there is one. */
 void cli_close(struct cli *cli);
 
 /**
- * Call list() for each server of the store, also after one that failed: it does not hide the others.
- * Returns the last exit status that is not 0.
+ * Call list() for each server of the store, also after one that failed. Returns the last exit
+ * status that is not 0.
  */
 int cli_each_server(struct cli *cli,
 		    int (*list)(struct cli *cli, const struct farkv_server *server));
@@ -150,16 +150,16 @@ size_t cli_batch_next(size_t n, uint64_t bytes);
 /** A scan of the whole store. Set `cli`, and the rest to 0. */
 struct cli_scan {
 	struct cli *cli;
-	const struct farkv_scan_item *items; /* those of the last cli_scan_next() */
+	const struct farkv_scan_item *items; /* of the last cli_scan_next() */
 	size_t n;
 	uint64_t cursor;
 	bool begun;
-	int code; /* the exit status when all is done: CLI_FAILED if keys could not be read */
+	int code; /* the exit status at the end: CLI_FAILED if keys could not be read */
 };
 
 /**
- * The next keys. False: there are no more, or, with *code_out set, the scan failed, which was
- * reported. Keys that cannot be read are reported, too, and the scan goes on.
+ * Get the next keys. False: there are no more, or, with *code_out set, the scan failed, which was
+ * reported. Keys that cannot be read are reported, too, and the scan continues.
  */
 bool cli_scan_next(struct cli_scan *s, int *code_out);
 

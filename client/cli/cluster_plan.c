@@ -20,7 +20,7 @@
 #include "progress.h"
 
 
-/* What is asked for, and what came of it. */
+/* The request, and its result. */
 struct plan {
 	struct cli *cli;
 	const char *url;
@@ -30,16 +30,16 @@ struct plan {
 		      struct clustermap **out);
 	uint32_t moves; /* that the map has after the change */
 	bool absent;    /* the server does not run */
-	uint8_t final[CLUSTERMAP_PARTITIONS]; /* the owners when all is moved */
+	uint8_t final[CLUSTERMAP_PARTITIONS]; /* the owners after all moves */
 	/* while waiting */
 	struct progress progress;
-	uint32_t left, other; /* partitions that are to move; that have another owner than planned */
+	uint32_t left, other; /* partitions still to move; with another owner than planned */
 	uint64_t epoch;
 };
 
 /* ---- the change -------------------------------------------------------------------------- */
 
-/* The servers that are registered, and those that partitions are to move to: they may start later. */
+/* The registered servers, and those that partitions move to, which may start later. */
 static uint64_t living(const struct clustermap *m, const struct coord_view *v)
 {
 	uint64_t set = clustermap_set_of(m, v->members, v->n_members);
@@ -125,7 +125,7 @@ static bool look(void *arg, const struct coord_view *v)
 	char text[64];
 
 	if (clustermap_parse(p->url, v->map, v->map_len, &m))
-		return true; /* that is for the servers' logs */
+		return true; /* the servers' logs report it */
 	p->left = m->n_moves;
 	p->epoch = m->epoch;
 	p->other = 0;
@@ -163,7 +163,7 @@ static int wait_for_moves(struct plan *p)
 	return CLI_OK;
 }
 
-/* One line: what is planned. */
+/* Print one line: the plan. */
 static void tell(const struct plan *p, int err)
 {
 	char start[1024] = "";
@@ -231,7 +231,7 @@ struct pair {
 	uint32_t moves, fenced;
 };
 
-/* What is to move from one server to another. */
+/* Print the moves from one server to another. */
 static struct pair count(const struct clustermap *m, uint32_t from, uint32_t to)
 {
 	struct pair n = {0, 0};
@@ -251,7 +251,7 @@ static const char *follower(const struct clustermap *m, uint32_t server)
 	return at == CLUSTERMAP_NONE ? "" : m->server[at].name;
 }
 
-/* Whether a server runs. */
+/* Print whether a server runs. */
 enum state { STATE_UNKNOWN, STATE_HERE, STATE_AWAY };
 
 static void print_json(const struct clustermap *m, uint32_t server, enum state state)
@@ -307,7 +307,7 @@ static void print_moves(const struct clustermap *m)
 		}
 }
 
-/* `v` is NULL if nobody knows who runs. Returns an exit code. */
+/* `v` is NULL if it is unknown which servers run. Returns an exit code. */
 static int print_map(const struct cli *cli, const struct clustermap *m, const struct coord_view *v)
 {
 	int code = CLI_OK;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* --bigkeys: the largest values, and how sizes are spread. Reads no values. */
+/* --bigkeys: the largest values, and the distribution of sizes. Reads no values. */
 #include "config.h"
 
 #include "cli.h"

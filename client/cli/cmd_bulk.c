@@ -131,7 +131,7 @@ static int store_error(struct load *l, const struct batch *b, size_t i, int err)
 	const char *detail = farkv_errdetail();
 	int batch = 0;
 
-	/* Drop the position in the call, which means nothing for a file. */
+	/* Drop the item's position in the call, which has no meaning for a file. */
 	(void)sscanf(detail, "item %*u of %*u: %n", &batch);
 	detail += batch;
 	return cli_error(l->cli, cli_exit_for(err), "%s: %s %" PRIu64 ": %s",
@@ -242,7 +242,7 @@ static void load_summary(const struct load *l, uint64_t ns, int code)
 }
 
 /*
- * Called for a large value. If the server does not answer, the store refuses the value
+ * Check the length of a large value. If the server does not answer, the store refuses the value
  * later.
  */
 static void ask_max_value(struct reader *r, void *arg)
@@ -286,7 +286,7 @@ struct dump {
 	struct progress progress;
 	uint64_t found, missing, bytes;
 	size_t at_once; /* keys of the next call: fewer for large values */
-	int code; /* the exit status when all is done: CLI_FAILED if values are damaged */
+	int code; /* the exit status at the end: CLI_FAILED if values are damaged */
 };
 
 static void dump_json(const struct farkv_get_item *it)
@@ -323,7 +323,7 @@ static int dump_item(struct dump *d, const struct farkv_get_item *it,
 		d->missing++;
 		return CLI_OK;
 	}
-	if (it->result == FARKV_ECORRUPT) { /* the others are worth having */
+	if (it->result == FARKV_ECORRUPT) { /* continue with the others */
 		d->code = cli_fail(d->cli, it->result, it->key, it->key_len);
 		return CLI_OK;
 	}
@@ -369,7 +369,7 @@ static int dump_batch(struct dump *d, const struct batch *b)
 	return dump_items(d, items, b->n, b->rec);
 }
 
-/* Some keys of a scan. */
+/* Dump some keys of a scan. */
 static int dump_scanned(struct dump *d, const struct farkv_scan_item *keys, size_t n)
 {
 	struct farkv_get_item items[BATCH_RECORDS];
@@ -435,7 +435,7 @@ static int dump_missing(const struct dump *d)
 			 d->missing, d->missing + d->found);
 }
 
-/* The keys that a file names. */
+/* Dump the keys that a file names. */
 static int dump_named(struct dump *d, const char *path)
 {
 	struct batch *b = calloc(1, sizeof(*b));

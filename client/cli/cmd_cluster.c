@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * kvcli cluster: make the map of a cluster; how its servers are. cluster_plan.h has what changes it.
- * kvcli wait: until followers have all.
+ * kvcli cluster: make the map of a cluster, and show the state of its servers; cluster_plan.h has
+ * the commands that change it. kvcli wait: wait until followers have all earlier writes.
  */
 #include "config.h"
 
@@ -43,7 +43,7 @@ static int write_all(const struct outfile *o, const char *text, size_t len)
 	return 0;
 }
 
-/* Anyone may read a map; outfile_open() makes files that others may not. */
+/* Anyone may read a map, but outfile_open() makes files that only their owner can read. */
 static int let_others_read(const struct outfile *o)
 {
 	mode_t mask = umask(0);
@@ -174,7 +174,7 @@ static void print_row(FILE *f, const struct farkv_server *s, const struct farkv_
 	putc('\n', f);
 }
 
-/* A row of the table, or JSON on stdout, for each server. Returns an exit code. */
+/* Print a row of the table, or JSON, for each server. Returns an exit code. */
 static int ask_servers(struct cli *cli, FILE *table)
 {
 	struct farkv_server s = {.size = sizeof(s)};
@@ -202,7 +202,7 @@ static int ask_servers(struct cli *cli, FILE *table)
 	return code;
 }
 
-/* The table in one piece, after the errors of servers that are away. */
+/* Print the whole table after the errors of servers that do not answer. */
 static int status(struct cli *cli)
 {
 	char *text = NULL;

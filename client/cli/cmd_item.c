@@ -75,7 +75,7 @@ static int keys_of(struct cli *cli, int argc, char **argv,
 	return code;
 }
 
-/* True if a command for several keys does the next ones after this exit status. */
+/* True if a command for several keys continues with the next key after this exit status. */
 static bool goes_on(int code)
 {
 	return code <= CLI_NO || code == CLI_USAGE;
@@ -166,7 +166,7 @@ int cmd_watch(struct cli *cli, int argc, char **argv)
 	if (code)
 		return code;
 	cli_catch_signals();
-	err = watch_change(cli, &key, &version, &v); /* what there is now */
+	err = watch_change(cli, &key, &version, &v); /* the current value */
 	for (uint64_t i = 0; (!err || err == FARKV_ENOTFOUND) && i < times; i++) {
 		err = watch_change(cli, &key, &version, &v);
 		if (cli_signal)
@@ -299,7 +299,7 @@ static int exists_some(struct cli *cli, const struct input_key *keys, size_t n, 
 	for (size_t i = 0; i < n && goes_on(one); i++) {
 		int err = bitmap[i / 8] >> i % 8 & 1 ? FARKV_OK : FARKV_ENOTFOUND;
 
-		/* The bitmap does not tell which keys have no answer. */
+		/* The bitmap does not show which keys have no answer. */
 		if (failed && err)
 			err = farkv_exists(cli->kv, keys[i].data, keys[i].len);
 		one = exists_print(cli, &keys[i], err, all == 1);

@@ -14,7 +14,7 @@
 #include "live.h"
 #include "output.h"
 
-/* Between two samples. */
+/* Pause between two samples. */
 #define SAMPLE_NS (10 * NS_PER_MS)
 
 /* Times in buckets of 1/16 of their power of two. */
@@ -31,7 +31,7 @@ static unsigned bucket_of(uint64_t ns)
 	return ns < 16 ? (unsigned)ns : (top - 3) * 16 + (unsigned)(ns >> (top - 4) & 15);
 }
 
-/* The least time of a bucket. */
+/* The smallest time of a bucket. */
 static uint64_t bucket_ns(unsigned b)
 {
 	return b < 16 ? b : (UINT64_C(16) + b % 16) << (b / 16 - 1);
@@ -70,7 +70,7 @@ static void times_print(const struct cli *cli, const char *what, const struct ti
 		       what, least, half, p99, most, t->n);
 }
 
-/* A get of a key that is unlikely to be there, and a ping. */
+/* A get of a key that probably does not exist, and a ping. */
 static int sample(struct cli *cli, struct times *gets, struct times *pings)
 {
 	static const char key[] = "kvcli --latency";

@@ -92,7 +92,7 @@ int cmd_clear(struct cli *cli, int argc, char **argv)
 	(void)argv;
 	if (code)
 		return code;
-	/* Elsewhere this word clears the screen. */
+	/* In other shells this word clears the screen. */
 	if (cli->conn->asks && !cli_ask("Remove all keys of the store?"))
 		return CLI_OK;
 	err = farkv_clear(cli->kv, &n);

@@ -26,8 +26,8 @@
 #include "progress.h"
 
 /*
- * Report an error of the snapshot's module, with `then` after it; what interrupted it is told by
- * others. A damaged file is wrong input.
+ * Report an error of the snapshot module, followed by `then`; not an interrupt, which is reported
+ * elsewhere. A damaged file is wrong input.
  */
 static int file_error(const struct cli *cli, int err, const char *then)
 {

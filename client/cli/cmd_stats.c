@@ -164,7 +164,7 @@ static void print_row(const char *title, uint64_t v, enum unit unit)
 	}
 }
 
-/* What left the store by itself, by the size of its blocks. */
+/* Print what expired or was evicted, by the size of its blocks. */
 static void print_sizes(const struct farkv_stats *s)
 {
 	for (unsigned i = 0; i < FARKV_SIZES; i++) {

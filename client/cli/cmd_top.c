@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* top: the store on one screen, drawn again after each interval. */
+/* top: the store on one screen, updated at each interval. */
 #include "config.h"
 
 #include "cli.h"
@@ -29,10 +29,10 @@ int cmd_top(struct cli *cli, int argc, char **argv)
 
 #include "live.h"
 
-/* Of those the median is shown. */
+/* Samples, of which the median is shown. */
 #define PROBES 9u
 
-/* Each second, since the view before. */
+/* Rates per second since the previous view. */
 struct rates {
 	double gets, hit_percent, sets, expired, evicted, cpu_percent;
 };
@@ -43,7 +43,7 @@ struct row {
 	struct rates rates;
 };
 
-/* What the servers said at one time. */
+/* The servers' figures at one time. */
 struct view {
 	uint64_t at_ns;
 	struct farkv_stats stats;
@@ -58,9 +58,9 @@ struct view {
 struct top {
 	struct cli *cli;
 	struct view view[2];
-	unsigned now; /* which of them is shown; the other one is for the next */
+	unsigned now; /* index of the shown view; the other one is filled next */
 	char where[64];
-	char trouble[200]; /* why there is nothing newer; "" if there is */
+	char trouble[200]; /* why the view was not updated; "" if it was */
 };
 
 /* ---- what is shown --------------------------------------------------------------------- */
@@ -80,7 +80,7 @@ static double median_us(uint64_t ns[PROBES])
 	return (double)ns[middle] / 1e3;
 }
 
-/* An exists, unlike a get, is in no statistics. */
+/* Unlike a get, an exists does not change the statistics. */
 static int probe(struct farkv *kv, struct view *v)
 {
 	static const char key[] = "kvcli top";
@@ -206,7 +206,7 @@ static void sort_rows(struct view *v, int (*order)(const void *a, const void *b)
 		qsort(v->rows, v->n_rows, sizeof(v->rows[0]), order);
 }
 
-/* Sessions come and go: the rates of a new one count from 0. */
+/* Sessions begin and end: the rates of a new one count from 0. */
 static void compare(struct view *now, struct view *before)
 {
 	static const struct farkv_client none;
@@ -230,7 +230,7 @@ static void compare(struct view *now, struct view *before)
 
 /* ---- the screen ------------------------------------------------------------------------ */
 
-/* One line of the screen, from its first column; nothing below the last line. */
+/* Print one line of the screen, from its first column; nothing below the last line. */
 static void __attribute__((format(printf, 3, 4)))
 draw(int *y, int attributes, const char *fmt, ...)
 {
@@ -280,7 +280,7 @@ static int largest_first(const void *a, const void *b)
 	return nx > ny ? -1 : nx < ny;
 }
 
-/* As many sizes of blocks as fit into half of the lines that are left. */
+/* Print as many sizes of blocks as fit into half of the remaining lines. */
 static void draw_classes(struct view *v, int *y)
 {
 	int until = *y + UTIL_MAX((LINES - *y) / 2, 2);
@@ -344,7 +344,7 @@ static void draw_all(struct top *t)
 
 /* ---- the command ----------------------------------------------------------------------- */
 
-/* After a failure the last view stays, with the reason. */
+/* After a failure the last view remains, with the reason. */
 static int update(struct top *t)
 {
 	struct view *next = &t->view[!t->now];
@@ -361,7 +361,7 @@ static int update(struct top *t)
 	return 0;
 }
 
-/* Until a key, or a signal, ends it. */
+/* Run until a key is pressed, or a signal arrives. */
 static void show(struct top *t, int interval_ms)
 {
 	uint64_t drawn = 0;

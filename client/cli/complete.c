@@ -45,7 +45,7 @@ static void offer_commands(struct completions *out, const char *word, size_t len
 			offer(out, strdup(others[i]));
 }
 
-/* The options that not every command has. */
+/* The options that not every command accepts. */
 static void offer_options(struct completions *out, const struct cli_command *c, const char *word,
 			  size_t len)
 {
@@ -118,7 +118,7 @@ static bool takes_key(const struct cli_command *c, unsigned nth)
 
 /* ---- words ------------------------------------------------------------------------ */
 
-/* Words before the last one, and where the last one begins. Quotes hide blanks. */
+/* Count the words before the last one, and find where that begins. Quotes hide blanks. */
 static unsigned find_last(const char *line, size_t len, size_t *start_out)
 {
 	unsigned words = 0;

@@ -8,15 +8,15 @@
 #include "cli.h"
 #include "editor.h"
 
-/** Parts of the index that a search for keys looks at, and keys that it finds, at most. */
+/** Upper bounds for a search for keys: parts of the index, and keys found. */
 #define COMPLETE_PARTS 64u
 #define COMPLETE_KEYS 40u
 
 /**
  * An editor_complete. `arg` is the struct cli of all lines. The first word is a command; --x an
- * option; else a key, if the command takes one here: from farkv_scan(), so in a large store of some
- * parts of the index alone. A key with blanks, quotes or other bytes than printable ASCII comes in
- * double quotes. If the store cannot be reached there are no keys.
+ * option; any other word a key, if the command takes one here: from farkv_scan(), in a large store
+ * from some parts of the index only. A key with blanks, quotes or other bytes than printable ASCII
+ * is put in double quotes. If the store cannot be reached there are no keys.
  */
 void complete_word(void *arg, const char *line, size_t len, struct completions *out);
 

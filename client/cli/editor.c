@@ -24,7 +24,7 @@ struct editor {
 	const char *prompt, *file;
 	editor_complete *complete;
 	void *arg;
-	bool foreign; /* `file` holds something else */
+	bool foreign; /* `file` is not a history file */
 	bool interrupted; /* Ctrl-C was typed */
 };
 
@@ -77,7 +77,7 @@ static size_t columns_of(const char *text)
 	return n;
 }
 
-/* In lines that the terminal does not break within a word. */
+/* Print in lines that the terminal does not break within a word. */
 static void show_all(const struct completions *c)
 {
 	size_t most = terminal_columns(), at = 0;
@@ -93,7 +93,9 @@ static void show_all(const struct completions *c)
 	fflush(stdout);
 }
 
-/* Complete the word before the cursor as far as it is certain; else show what there is. */
+/*
+ * Complete the word before the cursor as far as it is unambiguous; otherwise list the candidates.
+ */
 static unsigned char insert(EditLine *el, const struct completions *c, size_t typed)
 {
 	size_t len = common_prefix(c);
@@ -132,7 +134,7 @@ static unsigned char on_tab(EditLine *el, int ch)
 	return todo;
 }
 
-/* Ctrl-C, which is a character here, so that it ends the line and nothing else. */
+/* Ctrl-C, which is a character here: it ends the line only. */
 static unsigned char on_interrupt(EditLine *el, int ch)
 {
 	(void)ch;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * editor.h - lines that a person types: by libedit, with history and completion, or without it as
- * they come.
+ * editor.h - input lines from a terminal: by libedit, with history and completion; without libedit,
+ * plain lines.
  */
 #ifndef CLIENT_CLI_EDITOR_H
 #define CLIENT_CLI_EDITOR_H
@@ -11,7 +11,7 @@
 
 struct editor;
 
-/** What can stand where a word is being typed. */
+/** Candidates for the word being typed. */
 struct completions {
 	size_t start; /* of the word in the line */
 	char **v;     /* whole words; malloc'ed, as is the list */
@@ -22,9 +22,9 @@ struct completions {
 typedef void editor_complete(void *arg, const char *line, size_t len, struct completions *out);
 
 /**
- * Start on stdin and stdout, which are a terminal. `prompt` must stay valid; complete(arg) is called
- * when TAB is pressed. `history` is the file of earlier lines, or NULL: it is read now, and written
- * with mode 0600 by editor_close(), the last EDITOR_HISTORY lines. NULL: out of memory, or the
+ * Start on stdin and stdout, which are a terminal. `prompt` must stay valid; complete(arg) is
+ * called when TAB is pressed. `history` is the file of earlier lines, or NULL: it is read now, and
+ * editor_close() writes the last EDITOR_HISTORY lines with mode 0600. NULL: out of memory, or the
  * terminal cannot be used.
  */
 struct editor *editor_open(const char *prompt, const char *history, editor_complete *complete,
@@ -40,7 +40,7 @@ const char *editor_line(struct editor *e, size_t *len_out);
 /** Add a line to the history, unless it begins with a blank. */
 void editor_remember(struct editor *e, const char *line);
 
-/** False: the history file is of another kind, and stays as it is. */
+/** False: the history file is of another kind, and is not changed. */
 bool editor_history_ok(const struct editor *e);
 
 /** NULL is allowed. */

@@ -34,7 +34,7 @@ static const char *set_match(const char *p, uint8_t c, bool *match_out)
 	return *p ? p + 1 : NULL;
 }
 
-/* Match one byte against what `p` begins with. The pattern after that, or NULL. */
+/* Match one byte against the beginning of `p`. Returns the pattern after that, or NULL. */
 static const char *byte_match(const char *p, uint8_t c)
 {
 	const char *after;
@@ -65,7 +65,7 @@ bool glob_match(const char *pattern, const void *key, size_t len)
 			p = next;
 			s++;
 		} else if (star) {
-			p = star; /* the last star takes one byte more */
+			p = star; /* the last star matches one more byte */
 			s = ++star_s;
 		} else {
 			return false;

@@ -8,7 +8,7 @@
 
 /**
  * True if all of `key` matches: * is any bytes, ? one byte, [abc] and [a-z] one of these, [!a-z]
- * and [^a-z] one of the others, \ before a byte the byte itself; a [ that is not closed is itself.
+ * and [^a-z] any other, \ before a byte that byte; a [ that is not closed is a plain byte.
  * fnmatch(3) for bytes, which may be NUL.
  */
 bool glob_match(const char *pattern, const void *key, size_t len);

@@ -12,7 +12,7 @@
 
 #include "words.h"
 
-/* Values up to this size are read without asking for the store's longest. */
+/* Values up to this size are read without asking the server for the longest allowed value. */
 #define UNASKED_BYTES ((size_t)1 << 20)
 
 /* ---- keys ----------------------------------------------------------------------- */

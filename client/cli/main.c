@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* kvcli: one command, many from stdin, or a dialogue. */
+/* kvcli: one command, many from stdin, or an interactive shell. */
 #include "config.h"
 
 #include "cli.h"
@@ -92,7 +92,7 @@ static int run_copy(struct cli *base, int argc, char **argv)
 	return cli_finish(&cli, code);
 }
 
-/* True if another try would end likewise. */
+/* True if another attempt would end in the same way. */
 static bool hopeless(int code)
 {
 	return code == CLI_USAGE || code == CLI_UNREACHABLE;
@@ -190,7 +190,7 @@ int main(int argc, char **argv)
 	cli_close(&cli);
 	opts_free(&cli_spec, &cli);
 	signal(SIGPIPE, on_pipe);
-	if (cli_signal) /* all is returned: end by the signal */
+	if (cli_signal) /* all memory is returned: end by the signal */
 		util_end_by_signal(cli_signal);
 	return code;
 }

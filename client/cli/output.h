@@ -20,12 +20,15 @@ struct cli;
 void output_csv(const void *p, size_t len);
 
 /**
- * Print bytes for a person: in double quotes, with \n \r \t \a \b \" \\ and \xHH for
- * what a terminal would not show, as words.h reads them. UTF-8 stays as it is.
+ * Print bytes readably: in double quotes, with \n \r \t \a \b \" \\ and \xHH for what a terminal
+ * would not show, in the syntax of words.h. UTF-8 is printed unchanged.
  */
 void output_quoted(const void *p, size_t len);
 
-/** Print a key or a value as `cli` asks for: output_csv(), output_quoted(), or as it is. */
+/**
+ * Print a key or a value in the format that `cli` selects: output_csv(), output_quoted(), or
+ * unchanged.
+ */
 void output_text(const struct cli *cli, const void *p, size_t len);
 
 /** Set `name` (or `name`_base64) of `o` to these bytes. */

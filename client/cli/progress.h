@@ -15,10 +15,9 @@ struct progress {
 void progress_begin(struct progress *p, bool quiet, uint64_t total);
 /** Show `bytes` done, at most ten times a second. */
 void progress_show(struct progress *p, uint64_t bytes, uint64_t records);
-/** The same where the part that is done, of 1, is known and the whole's bytes are not; below 0: not
- * known. */
+/** progress_show() for a known part, of 1, of an unknown number of bytes; below 0: unknown. */
 void progress_show_part(struct progress *p, double part, uint64_t bytes, uint64_t records);
-/** The same with any text after the part. */
+/** Show any text after the part. */
 void progress_show_text(struct progress *p, double part, const char *text);
 /** Clear the line, if there is one, before a message. */
 void progress_wipe(void);

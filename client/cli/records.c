@@ -194,7 +194,7 @@ static int tsv_bad_escape(const struct reader *r)
 	return malformed(r, "unknown escape; a backslash itself is written \\\\");
 }
 
-/* After a carriage return: what ends the line; -2 if the line goes on. */
+/* After a carriage return: the byte that ends the line; -2 if the line continues. */
 static int tsv_after_cr(struct reader *r)
 {
 	int c = next_byte(r);
@@ -542,7 +542,7 @@ static void tsv_write(FILE *out, const uint8_t *p, size_t len)
 		fwrite(p + from, 1, len - from, out);
 }
 
-/* True if the output begins here, and a reader would take this key for another kind of file. */
+/* True if the output begins here with a key that a reader would take for another kind of file. */
 static bool looks_foreign(const struct writer *w, const void *key, size_t len)
 {
 	uint8_t head[TEXTFILE_HEAD] = {0}; /* nul: a 0 follows the key */

@@ -91,7 +91,7 @@ struct writer {
  * file; tsv escapes that key's first byte).
  */
 bool writer_put(struct writer *w, const struct farkv_put_item *record);
-/** What is wrong with a record or key that nul cannot hold. */
+/** Why nul cannot hold a record or key. */
 #define RECORD_NOT_NUL                                                                     \
 	"key or value holds a NUL byte, or the first key begins like another kind of "     \
 	"file, which --format nul cannot carry; use tsv or cdb"

@@ -77,7 +77,7 @@ int cli_error(const struct cli *cli, int code, const char *fmt, ...)
 	va_end(ap);
 	if (cli->line)
 		snprintf(line, sizeof(line), "line %" PRIu64 ": ", cli->line);
-	/* Earlier output comes first even if both go to one file. */
+	/* Earlier output must come first, even if both go to one file. */
 	fflush(stdout);
 	progress_wipe();
 	log_info("%s%s%s%s", line, cli->command ? cli->command : "",

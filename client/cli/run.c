@@ -35,7 +35,7 @@ static void print_commands(void)
 	for (const struct cli_command *c = cli_commands; c->name; c++) {
 		char words[40];
 
-		if (c->name[0] == '-') /* it is among the options */
+		if (c->name[0] == '-') /* it is an option */
 			continue;
 		snprintf(words, sizeof(words), "%s %s", c->name, c->args);
 		printf("  %-25s %s\n", words, c->summary);
@@ -330,7 +330,7 @@ int run_command(struct cli *cli, int argc, char **argv)
 
 /* ---- a line of many -------------------------------------------------------------------- */
 
-/* What the whole command line has said for each line. */
+/* The options of the whole command line, for each line. */
 static void inherit(struct cli *line, const struct cli *base)
 {
 	line->raw = base->raw;
@@ -344,7 +344,7 @@ static void inherit(struct cli *line, const struct cli *base)
 	line->conn = base->conn;
 }
 
-/* An option of the line that is one of the connection or of the whole command line. */
+/* True for a line's option that only the whole command line may have. */
 static const char *misplaced(const struct cli *line, const struct cli_command *c)
 {
 	return line->socket	? "socket" :

@@ -9,8 +9,8 @@
 const struct cli_command *run_find(const char *name);
 
 /**
- * Find the option that stands in place of a command, "--stat" for instance, or NULL. Two of them, or
- * one beside `command`, are an error, which is reported: CLI_USAGE. `command` may be NULL.
+ * Find the option that replaces a command, such as "--stat", or NULL. Two of them, or one beside
+ * `command`, are an error, which is reported: CLI_USAGE. `command` may be NULL.
  */
 int run_mode(const struct cli *cli, const char *command, const char **mode_out);
 
@@ -30,7 +30,7 @@ int run_command(struct cli *cli, int argc, char **argv);
  */
 int run_line(const struct cli *base, const char *line, size_t len);
 
-/** True if the line is quit or exit, which end a series of lines. */
+/** True if the line is quit or exit, which ends a series of lines. */
 bool run_is_end(const char *line, size_t len);
 
 /** Print a summary of all options and commands. */

@@ -8,7 +8,7 @@
 /**
  * Run each line of stdin (run_line()) until its end, quit or exit. A command that fails does not
  * end the series, but a server that cannot be reached does. Output is flushed before each wait for
- * more lines, so a program can hold a dialogue through two pipes. Returns the largest exit status;
+ * more lines, so a program can talk to kvcli through two pipes. Returns the largest exit status;
  * each message has the line's number.
  */
 int script_run(struct cli *cli);

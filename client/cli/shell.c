@@ -15,7 +15,7 @@
 #include "editor.h"
 #include "run.h"
 
-/* The file of the history, NULL if there is to be none. */
+/* The history file; NULL if there is none. */
 static const char *history_file(char *buf, size_t cap)
 {
 	const char *file = getenv("FARKV_HISTORY"), *state = getenv("XDG_STATE_HOME");
@@ -33,7 +33,7 @@ static const char *history_file(char *buf, size_t cap)
 	return n > 0 && (size_t)n < cap ? buf : NULL;
 }
 
-/* After a line, or at a signal: false if the dialogue is over. */
+/* Called after a line, or at a signal: false if the session is over. */
 static bool goes_on(void)
 {
 	if (cli_signal != SIGINT)
@@ -88,7 +88,7 @@ int shell_run(struct cli *cli)
 			  "see FARKV_HISTORY", history);
 	if (!cli->quiet)
 		puts("kvcli " PACKAGE_VERSION "; \"help\" lists commands, \"quit\" ends");
-	(void)cli_connect(cli); /* what is wrong is said at once */
+	(void)cli_connect(cli); /* reports an error before the first prompt */
 	run_lines(cli, e);
 	editor_close(e);
 	return CLI_OK;

@@ -24,7 +24,7 @@ static int hex_digit(char c)
 	return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
 }
 
-/* The byte that the escape at s->p, after its backslash, stands for. */
+/* The byte of the escape at s->p, which follows its backslash. */
 static char escaped(struct split *s)
 {
 	static const char names[] = "nrtba", bytes[] = "\n\r\t\b\a";
@@ -77,7 +77,7 @@ static const char *one_word(struct split *s)
 	return wrong;
 }
 
-/* At least the number of words. */
+/* An upper bound of the number of words. */
 static size_t count_starts(const char *line, size_t len)
 {
 	size_t n = 0;
