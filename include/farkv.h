@@ -571,11 +571,11 @@ void farkv_options_init(struct farkv_options *o);
  * the socket at which kvserver listens by default: the first of
  * $XDG_RUNTIME_DIR/farkv/kvserver.sock, /run/farkv/kvserver.sock and
  * /tmp/farkv-UID/kvserver.sock with a server. `opts` may be NULL for the defaults; it is not
- * kept. Relative paths, of the socket and of a key file, are resolved from the present working
+ * kept. Relative paths, of the socket and of a key file, are resolved from the current working
  * directory, at each connection: a program that calls chdir(2) gives absolute ones.
  *
  * Several kvservers can be one store, a cluster (doc/cluster.md): `uri` is then the address of any
- * of its servers, or several with commas between them, of which one has to answer; "kv://a,b:port" is
+ * of its servers, or several with commas between them, of which one must answer; "kv://a,b:port" is
  * short for hosts that share what follows. The handle reaches every key by the same calls. An error
  * of a server names it, and concerns its keys alone.
  *
@@ -683,9 +683,9 @@ int farkv_mexists(struct farkv *kv, const struct farkv_key *keys, size_t n,
  * of farkv_buf_alloc() or farkv_buf_register() of this handle is sent without a copy. Errors:
  * FARKV_ETOOLARGE, FARKV_EINVAL, FARKV_EPERM (read-only handle), FARKV_ENOSPC, FARKV_EINDEXFULL,
  * FARKV_ETIMEDOUT, FARKV_EDISCONNECTED, FARKV_ELINKDOWN, FARKV_EMAYBE, FARKV_ECORRUPT (the
- * present value cannot be read; if its key can, over shared memory, it is replaced),
+ * current value cannot be read; if its key can, over shared memory, it is replaced),
  * FARKV_EFORMAT (the directory is damaged), FARKV_ENOMEM.
- * After every error but FARKV_EMAYBE the old value stands.
+ * After every error but FARKV_EMAYBE the old value remains.
  * FARKV_ENOSPC: the server answered and has no memory for the value, or to enlarge the index
  * for a new key, or none that becomes usable before the deadline; the detail says how much is
  * free in other sizes. FARKV_EINDEXFULL: the index has reached the largest possible size.
@@ -736,7 +736,7 @@ int farkv_cas(struct farkv *kv, const void *key, size_t key_len,
  * later than 20 ms after its time, as long as the server runs. While the server is stopped
  * the clock stands still for all clients, and no value expires. The time to live counts from the
  * call; a value may expire 10 ms early. A replace, cas or delete decides by the value that it
- * finds: if that expires before the write is done, the write is done all the same.
+ * finds: if that expires before the write is done, the write is done nevertheless.
  * The server frees expired values by itself, within some seconds.
  *
  * Errors: those of the function of that name, and FARKV_EINVAL for another kind, or options that
@@ -752,7 +752,7 @@ int farkv_write(struct farkv *kv, const struct farkv_request *req,
  *
  * The value is written again, under a new version, unless someone else writes it meanwhile; then
  * the new value gets the time to live. A value that has between 7/8 of `ttl_ms` and all of it
- * left stays as it is, so that touching often costs no more than reading.
+ * left is not written, so that touching often costs no more than reading.
  *
  * Errors: FARKV_ENOTFOUND (no value), and those of farkv_get() and farkv_cas() except
  * FARKV_EVERSION. Cost: that of farkv_get(), and if it writes that of farkv_cas().
@@ -799,7 +799,7 @@ int farkv_delete_cas(struct farkv *kv, const void *key, size_t key_len,
  * such number, or an option is wrong), FARKV_ETIMEDOUT (also: others wrote the key between each
  * get and its cas until op_timeout_ms had passed), FARKV_EMAYBE (the connection broke: it was
  * counted once or not at all), and those of farkv_put(). After every error but FARKV_EMAYBE the
- * old value stands.
+ * old value remains.
  * Cost: that of a get and a cas, for each attempt: 2 round trips with a cached location. A new key:
  * that of a get that misses and an add.
  */
@@ -867,7 +867,7 @@ void farkv_buf_free(struct farkv *kv, void *buf);
  *
  * The memory stays the program's. It must stay mapped, with the same pages, until
  * farkv_buf_unregister() or farkv_close(): the device pins its pages, and after munmap(2),
- * mremap(2) or madvise(MADV_DONTNEED) it would go on using those. Nothing is registered or
+ * mremap(2) or madvise(MADV_DONTNEED) it would continue to use those. Nothing is registered or
  * remembered on the library's own account. A new connection registers the range again; if the
  * device then refuses, values are copied, as they are by a device without scatter and gather.
  * Several handles may register the same memory. Each lookup compares ranges one by one: register
@@ -905,13 +905,13 @@ int farkv_buf_unregister(struct farkv *kv, void *ptr) FARKV_MUST_CHECK;
  *
  * Memory: the handle keeps up to 256 KiB of buffers for batches and requests. If they needed
  * more, it keeps up to 8 MiB of that for the next ones until it is closed; what exceeds 8 MiB
- * goes with the next call.
+ * is freed by the next call.
  *
  * Returns 0 if every item has a result (FARKV_OK or FARKV_ENOTFOUND among
  * them), otherwise the first other item's error. FARKV_ETIMEDOUT, FARKV_EDISCONNECTED,
  * FARKV_ELINKDOWN and FARKV_ENOMEM of an item end the call, with that group of 128: those
  * after it, and all if no item was begun (there is no connection), carry FARKV_EABORTED.
- * Cost: 2 round trips for each 128 items, 1 where the places of all are remembered; the
+ * Cost: 2 round trips for each 128 items, 1 if the locations of all are cached; the
  * values of all groups but the last are copied once more.
  */
 int farkv_mget(struct farkv *kv, struct farkv_get_item *items,
@@ -937,7 +937,7 @@ int farkv_mget_into(struct farkv *kv, struct farkv_get_into_item *items,
  * something else. So the caller reads view_out->value.data, uses no result of that yet, and calls
  * farkv_borrow_check(): 0 means that each byte was the value's at each moment in between. Any
  * number of views may be open. Nothing is counted or locked: a view that is dropped, or whose
- * program is killed, holds up nobody.
+ * program is killed, delays no other client.
  *
  * A value that expires after farkv_borrow() returned it may be used until the check.
  *
@@ -1109,7 +1109,7 @@ int farkv_event_fd(struct farkv *kv) FARKV_MUST_CHECK;
  * device refused the read), FARKV_ENOMEM, FARKV_EFORMAT (the directory is damaged); the cursor is
  * unchanged, and the call may be repeated (after FARKV_EDISCONNECTED from 0 on). FARKV_ECORRUPT: some
  * keys of this part cannot be read; the others are in the array, the cursor has gone on, and the scan
- * may, too. Of a cluster one server after the other; FARKV_ENOTSUP: so many keys have nearly the same
+ * may, too. Of a cluster one server after another; FARKV_ENOTSUP: so many keys have nearly the same
  * hash that its cursor, which has 6 bits less for that, cannot tell them apart.
  * Cost: 1 round trip, and 1 for each 128 keys of the part, of which a large store has 1500 to 3000.
  * Over shared memory nothing leaves the machine.
@@ -1135,7 +1135,7 @@ int farkv_scan(struct farkv *kv, uint64_t *cursor, size_t max,
 int farkv_clear(struct farkv *kv, uint64_t *deleted_out) FARKV_MUST_CHECK;
 
 /**
- * Ask the server for a sign of life. *rtt_ns_out, if not NULL, is the round-trip time in
+ * Ask the server for an answer. *rtt_ns_out, if not NULL, is the round-trip time in
  * nanoseconds; of a cluster the longest. Errors: FARKV_EINVAL (no handle), FARKV_ETIMEDOUT,
  * FARKV_EDISCONNECTED, FARKV_ELINKDOWN, FARKV_ENOMEM, FARKV_EPROTOCOL (a wrong answer). Cost: one
  * message and its answer, with each server.
@@ -1178,7 +1178,7 @@ int farkv_server(struct farkv *kv, size_t i, struct farkv_server *out) FARKV_MUS
 
 /**
  * Wait until the followers of a cluster's servers have all that this handle has written and that has
- * returned: then it outlives any one server. Requests in flight are completed first.
+ * returned: then it survives the loss of any one server. Requests in flight are completed first.
  *
  * A follower copies in passes and rests between them, so this takes as long as the rest of a pass, one
  * more with the rests, and the server's next look at the map: tens of milliseconds to a second with 10 M
@@ -1187,7 +1187,7 @@ int farkv_server(struct farkv *kv, size_t i, struct farkv_server *out) FARKV_MUS
  * bounds it; with 0 it can only fail.
  *
  * FARKV_EDISCONNECTED: a server is away, or has lost its keys since the last call (or since the open):
- * what was written to it and not waited for may be lost; the next call counts from now on.
+ * writes to it that no call has waited for may be lost; the next call covers later ones.
  * FARKV_ETIMEDOUT: not within `timeout_ms`, perhaps because a server has no follower with a whole copy.
  * FARKV_ENOTSUP: one server, or a cluster without followers; also a handle of farkv_server().
  * FARKV_EINVAL, FARKV_ENOMEM as farkv_ping().
@@ -1239,7 +1239,7 @@ int farkv_counters(const struct farkv *kv,
  * this process that record it, those that were closed included.
  *
  * A handle records if it was opened with FARKV_OPEN_LATENCY. Every call counts, whatever its result,
- * with the time from its begin to its end by the clock; a farkv_touch() or farkv_get_touch() as the
+ * with the time from its start to its end by the clock; a farkv_touch() or farkv_get_touch() as the
  * get and the cas that it consists of. Calls of other kinds than those of the enum are not recorded,
  * nor are those by a handle of farkv_server(), if the store is a cluster.
  *
