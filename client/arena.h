@@ -11,7 +11,7 @@ struct arena_chunk;
 /** Zeroed is empty. One thread. */
 struct arena {
 	struct arena_chunk *chunks; /* newest first */
-	struct arena_chunk *old;    /* copies that arena_age() has set aside */
+	struct arena_chunk *old;    /* copies of the previous batch: arena_age() */
 	struct arena_chunk *spare;  /* for later copies */
 	size_t spare_bytes;
 };
@@ -22,9 +22,9 @@ struct arena {
 /** A copy of `len` bytes (at least one is reserved); NULL if out of memory. */
 void *arena_copy(struct arena *a, const void *src, size_t len);
 
-/** Set all copies aside, until arena_drop_old(). None are set aside yet. */
+/** Set all copies aside until arena_drop_old(). No copies may be set aside already. */
 void arena_age(struct arena *a);
-/** Release the copies that were set aside, as arena_reset(). */
+/** Release the copies that were set aside, like arena_reset(). */
 void arena_drop_old(struct arena *a);
 
 /** Release all copies; their memory stays, up to ARENA_KEEP. */

@@ -2,9 +2,9 @@
 /**
  * atfork.h - handles in a child of fork(2).
  *
- * The child has neither the control thread nor the mapped regions, and its copies of the
- * sockets would keep sessions looking alive. So the child closes those copies and marks every
- * inherited session as over; handles that it opens itself work.
+ * The child has neither the control thread nor the mapped regions, and its copies of the sockets
+ * would make sessions look alive. So the child closes those copies and marks every inherited
+ * session as ended; handles that it opens itself work.
  */
 #ifndef CLIENT_ATFORK_H
 #define CLIENT_ATFORK_H

@@ -3,12 +3,12 @@
  * farkv_mget(), farkv_mget_into(), farkv_mput(), farkv_mexists(), and the deletes of farkv_clear():
  * groups of up to INDEX_RUN_MAX operations share their round trips.
  *
- * Of farkv_mget() the values of the last group are held by the operations (index_op_hold()); those
- * of earlier groups are copied to the handle's arena. A call holds at most the sum of its
- * values (each buffer rounded up to a power of two). The end of the next call gives them back,
- * all but small ones; the end of an mget keeps those that it replaced by as many of
- * that size, for the next. What is given back stays until the handle is closed, up to some MiB
- * (SPARE_KEEP, ARENA_KEEP): to take 64 KiB again takes five times as long as to read them.
+ * The operations of farkv_mget()'s last group hold their values (index_op_hold()); values of
+ * earlier groups are copied to the handle's arena. A call holds at most the sum of its values (each
+ * buffer rounded up to a power of two). The end of the next call releases all but small ones; the
+ * end of an mget keeps as many buffers of a size as it has replaced, for the next mget. Released
+ * memory stays with the handle, up to some MiB (SPARE_KEEP, ARENA_KEEP), because allocating 64 KiB
+ * takes five times as long as reading them.
  */
 #include "config.h"
 
@@ -156,7 +156,7 @@ static void get_fill(struct farkv *kv, struct gets *g, struct failure *f)
 	g->at = at;
 }
 
-/* `more`: the next groups use the operation again, and keys of theirs may be what it holds. */
+/* `more`: later groups use the operation again, and some of their keys may lie in what it holds. */
 static int get_value(struct farkv *kv, struct index_op *op, bool more,
 		     struct farkv_value *out)
 {
@@ -189,10 +189,10 @@ static int get_value_into(const struct index_op *op, struct farkv_get_into_item 
 }
 
 /*
- * The call ends: release what the batch before it returned. True: this one returned large
+ * End of the call: release what the previous batch returned. True: this batch returned large
  * values, and handle_release_batch() is to follow.
  */
-static bool turn(struct farkv *kv, const struct gets *g)
+static bool release_previous(struct farkv *kv, const struct gets *g)
 {
 	/* operations that may hold a value */
 	size_t n = g->have_buffers || g->at < g->n_items ? 0 : g->n;
@@ -264,7 +264,7 @@ static int get_all(struct farkv *kv, struct gets *g, bool *large_out)
 		if (g->at < g->n_items)
 			handle_pause(kv);
 	}
-	*large_out = turn(kv, g);
+	*large_out = release_previous(kv, g);
 	for (; g->at < g->n_items; g->at++)
 		*result_of(g, g->at) = FARKV_EABORTED;
 	return failure_report(&f, g->n_items);

@@ -16,8 +16,10 @@ int batch_put(struct farkv *kv, struct farkv_put_item *items, size_t n);
 int batch_exists(struct farkv *kv, const struct farkv_key *keys, size_t n, uint8_t *bitmap,
 		 size_t *prefix_out);
 
-/** Delete these keys; adds the number of values removed to *deleted, also before an error. Errors
- * as farkv_delete(), but a key without a value is none. */
+/**
+ * Delete these keys; adds the number of deleted values to *deleted, also before an error. Errors as
+ * farkv_delete(), except that a key without a value is no error.
+ */
 int batch_delete(struct farkv *kv, const struct farkv_scan_item *items, size_t n,
 		 uint64_t *deleted);
 

@@ -2,7 +2,7 @@
 /*
  * farkv_borrow() and farkv_borrow_check(): doc/protocol.md, "Borrowing".
  *
- * A view holds no reference, so a barrier does not wait for it. kv->epoch tells whether the session
+ * A view holds no reference, so a barrier does not wait for it. kv->epoch shows whether the session
  * has answered one since: handle_pending() counts it before the call that follows, and no barrier
  * is answered inside a call.
  */
@@ -19,13 +19,13 @@
 #include "router_map.h"
 #include "timed.h"
 
-/* Times that a GET finds out what is unusual about a key before a borrow gives up. */
+/* Attempts of an ordinary GET to resolve an unusual state before a borrow gives up. */
 #define TRIES_MAX 2
 
 /* The words of farkv_view.proof. */
 enum proof { PROOF_HANDLE, PROOF_EPOCH, PROOF_SLOT, PROOF_WORD, PROOF_LOOK_NS };
 
-/* The region's pages stay mapped while a view may be read, even if the connection goes. */
+/* Keep the region's pages mapped while a view may be read, even without the connection. */
 static void keep_mapped(struct farkv *kv)
 {
 	struct mapping **at = &kv->borrowed[kv->conn.readonly];
@@ -45,7 +45,7 @@ static int check_mapped(const struct farkv *kv)
 		       kv->uri.shown);
 }
 
-/* Find the key by an ordinary GET, which reads the directory again and waits as it must. */
+/* Find the key by an ordinary GET, which reads the directory again and waits if necessary. */
 static int get(struct farkv *kv, const struct index_key *key)
 {
 	struct index_op *op = &kv->op;
@@ -166,7 +166,7 @@ static int check(const struct farkv *kv, const struct farkv_view *view)
 
 	if (view->proof[PROOF_EPOCH] != kv->epoch)
 		return stale("the server has reclaimed memory, or the connection is a new one");
-	/* Writers by RDMA go on while this machine stands still, and its clock with it. */
+	/* RDMA clients can write while this machine, and its clock, is suspended. */
 	if (!index_look_holds(kv->conn.index, &look, !kv->conn.writers[0]))
 		return stale("the value was replaced or moved");
 	return 0;
@@ -187,7 +187,7 @@ int farkv_borrow_check(struct farkv *kv, const struct farkv_view *view)
 	if (!view || view->proof[PROOF_HANDLE] != kv->opened.number)
 		return err_set(FARKV_EINVAL, "farkv_borrow_check: %s",
 			       view ? "the view is not one of this handle" : "view is NULL");
-	/* No barrier is answered from here to handle_end(), and all of the view was read before. */
+	/* No barrier is answered from here to handle_end(), and the view was read before. */
 	err = handle_enter(kv);
 	if (err)
 		return err;

@@ -22,7 +22,7 @@
 #define HUGE_PAGE ((size_t)2 << 20)
 /* Each chunk is twice the size of the last, up to this; larger buffers get their own chunk. */
 #define CHUNK_LARGEST ((size_t)64 << 20)
-/* Marks a page that is not the first one of its buffer. */
+/* Marks a later page of a buffer. */
 #define WITHIN UINT32_MAX
 
 struct buffers_chunk {
@@ -84,7 +84,7 @@ static int no_memory(size_t bytes)
 }
 
 /* Register memory with the lane, unless the lane does not carry segments. */
-static int show(const struct buffers *b, void *p, size_t bytes)
+static int register_memory(const struct buffers *b, void *p, size_t bytes)
 {
 	if (!b->lane || !(b->lane->caps & XPORT_SEGMENTS))
 		return 0;
@@ -93,10 +93,12 @@ static int show(const struct buffers *b, void *p, size_t bytes)
 
 static int chunk_show(struct buffers *b, struct buffers_chunk *c)
 {
-	int err = show(b, c->base, c->pages * PAGE);
+	int err = register_memory(b, c->base, c->pages * PAGE);
 
-	/* ibv_reg_mr(3) may exclude the chunk from children (RDMAV_FORK_SAFE), but the chunks of
-	 * an extent allocator have to stay mapped there (as zeros). */
+	/*
+	 * ibv_reg_mr(3) may exclude the chunk from children (RDMAV_FORK_SAFE), but the chunks of an
+	 * extent allocator must stay mapped there (as zeros).
+	 */
 	if (!err && b->extents)
 		(void)madvise(c->base, c->pages * PAGE, MADV_DOFORK);
 	return err;
@@ -171,7 +173,7 @@ void buffers_attach(struct buffers *b, struct xport_lane *lane)
 	for (struct buffers_chunk *c = b->chunks; c; c = c->next)
 		(void)chunk_show(b, c);
 	for (const struct buffers_range *r = b->ranges; r; r = r->next)
-		(void)show(b, r->base, r->bytes);
+		(void)register_memory(b, r->base, r->bytes);
 }
 
 void buffers_detach(struct buffers *b)
@@ -251,7 +253,7 @@ static void *extent_take(void *owner, size_t bytes)
 	return pages_take(owner, bytes / PAGE);
 }
 
-/* Chunks often lie next to each other. */
+/* Chunks often are adjacent. */
 static bool in_one_chunk(void *owner, const void *p, const void *q)
 {
 	const struct buffers_chunk *c = chunk_of(owner, p);
@@ -273,7 +275,7 @@ static bool can_wipe(void)
 	return can;
 }
 
-/* Called before the first chunk, for the two kinds of buffers need different chunks. */
+/* Called before the first chunk, because the two kinds of buffers need different chunks. */
 static void extents_begin(struct buffers *b)
 {
 	struct extents_source from = {b, extent_take, in_one_chunk};
@@ -389,7 +391,7 @@ int buffers_register(struct buffers *b, void *p, size_t bytes)
 	r = malloc(sizeof(*r));
 	if (!r)
 		return err_set(FARKV_ENOMEM, "no memory to record registered memory");
-	err = show(b, p, bytes);
+	err = register_memory(b, p, bytes);
 	if (err) {
 		free(r);
 		return err;
@@ -432,7 +434,7 @@ void buffers_unregister(struct buffers *b, void *p)
 	free(r);
 }
 
-/* ---- the end ---------------------------------------------------------------------- */
+/* ---- release ---------------------------------------------------------------------- */
 
 static void ranges_free(struct buffers *b)
 {

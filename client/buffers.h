@@ -63,16 +63,16 @@ void buffers_free(struct buffers *b, void *p);
  * FARKV_ENOMEM, FARKV_ESYS with a detail. `bytes` is not 0.
  */
 int buffers_register(struct buffers *b, void *p, size_t bytes);
-/** The same with all that `from` has registered. */
+/** buffers_register() for all ranges that `from` has registered. */
 int buffers_register_all(struct buffers *b, const struct buffers *from);
 /** True if a range begins at `p`. */
 bool buffers_registered(const struct buffers *b, const void *p);
-/** Forget that range. No request in flight may use it. */
+/** Deregister that range. No request in flight may use it. */
 void buffers_unregister(struct buffers *b, void *p);
 
 /** Unmap all buffers, in use or not, and forget all ranges. The lane must have been detached. */
 void buffers_fini(struct buffers *b);
-/** The same in a child of fork(), where other memory may lie at the same addresses. */
+/** buffers_fini() in a child of fork(), where other memory may lie at the same addresses. */
 void buffers_abandon(struct buffers *b);
 
 #endif

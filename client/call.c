@@ -12,9 +12,11 @@
 
 /* ---- begin ------------------------------------------------------------------------- */
 
-/* qsbr_enter() failed and the critical section was left again: handle all pending flags, and
- * reconnect if needed. Errors as handle_begin(). */
-static int let_in(struct farkv *kv)
+/*
+ * qsbr_enter() failed and the critical section was left: handle all pending flags, and reconnect if
+ * needed. Errors as handle_begin().
+ */
+static int handle_flags(struct farkv *kv)
 {
 	if (handle_inherited(kv))
 		return handle_busy(kv);
@@ -49,8 +51,11 @@ int handle_begin(struct farkv *kv)
 	return 0;
 }
 
-/* The fast path did not enter: handle what is pending until it can, or the call must fail. */
-static int enter_anyhow(struct farkv *kv)
+/*
+ * The fast path did not enter: handle pending flags until the handle can enter, or the call must
+ * fail.
+ */
+static int enter_retry(struct farkv *kv)
 {
 	err_clear();
 	do {
@@ -58,7 +63,7 @@ static int enter_anyhow(struct farkv *kv)
 
 		qsbr_leave(kv->qsbr);
 		handle_need_clock(kv);
-		err = let_in(kv);
+		err = handle_flags(kv);
 		if (err) {
 			handle_name_server(kv, err);
 			atom_store_relaxed(&kv->busy, false);
@@ -68,7 +73,7 @@ static int enter_anyhow(struct farkv *kv)
 	return 0;
 }
 
-int handle_enter_otherwise(struct farkv *kv)
+int handle_enter_slow(struct farkv *kv)
 {
 	if (handle_is_busy(kv))
 		return handle_busy(kv);
@@ -81,7 +86,7 @@ int handle_enter_otherwise(struct farkv *kv)
 		queue_settle(kv);
 		kv->deadline_ns = 0;
 	}
-	return qsbr_enter(kv->qsbr) ? 0 : enter_anyhow(kv);
+	return qsbr_enter(kv->qsbr) ? 0 : enter_retry(kv);
 }
 
 void handle_end_in_full(struct farkv *kv)
@@ -95,7 +100,7 @@ void handle_end_in_full(struct farkv *kv)
 	kv->timed = timed;
 }
 
-/* Enter again, and handle what has become pending: no other code would here. */
+/* Enter again, and handle what has become pending: no other code here does. */
 static void enter_slow(struct farkv *kv)
 {
 	if (!qsbr_enter(kv->qsbr))
@@ -116,7 +121,7 @@ static int reconnect(struct farkv *kv)
 	int err;
 
 	qsbr_leave(kv->qsbr);
-	err = let_in(kv);
+	err = handle_flags(kv);
 	enter_slow(kv);
 	return err;
 }
@@ -131,7 +136,7 @@ static int await_grants(struct farkv *kv)
 	return 0;
 }
 
-/* A writer waits for a version prefix: all but the reserve is used up. */
+/* No version is left except the reserve: wait for a version prefix. */
 int handle_not_writable(struct farkv *kv)
 {
 	int err = 0;
@@ -167,8 +172,10 @@ void handle_run(struct farkv *kv, struct index_op *const *ops, size_t n,
 
 	for (;; began_ns = 0) {
 		index_run(kv->conn.index, ops, n, began_ns, kv->deadline_ns);
-		/* Inside the critical section: what a lost write remembers is valid only
-		 * while its session has answered no barrier. */
+		/*
+		 * Inside the critical section: what an interrupted write remembers is valid only
+		 * while its session has answered no barrier.
+		 */
 		if (relink_needed(kv, ops, n)) {
 			if (!relink_ops(kv, ops, n))
 				return;
@@ -181,8 +188,10 @@ void handle_run(struct farkv *kv, struct index_op *const *ops, size_t n,
 		if (qsbr_enter(kv->qsbr))
 			continue;
 		handle_pending(kv);
-		/* The results do not depend on the connection's end: the next call
-		 * reports that. */
+		/*
+		 * The results do not depend on the end of the connection, which the next call
+		 * reports.
+		 */
 		if ((qsbr_pending(kv->qsbr) & PENDING_BROKEN) &&
 		    any_pending(ops, n) && !relink_ops(kv, ops, n))
 			return;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * call.h - the course of every call that does not go through the queue:
+ * call.h - the steps of every call that does not use the queue:
  *
  *   handle_begin()  enter the critical section (client/qsbr.h); handle pending flags; reconnect
  *   handle_run()    drive index operations to their ends, waiting as needed
@@ -17,7 +17,7 @@
  */
 int handle_begin(struct farkv *kv);
 /** The slow path after handle_enter_at_once(). Errors as handle_begin(); HANDLE_CLUSTER. */
-int handle_enter_otherwise(struct farkv *kv);
+int handle_enter_slow(struct farkv *kv);
 
 /** Fast path of handle_enter() for a handle that is not taken. */
 static inline bool handle_enter_free(struct farkv *kv)
@@ -32,7 +32,7 @@ static inline bool handle_enter_free(struct farkv *kv)
 }
 /**
  * Fast path of handle_enter(): true if nothing is pending, so that connection and store are
- * unchanged. False: nothing was done; call handle_enter_otherwise().
+ * unchanged. False: nothing was done; call handle_enter_slow().
  */
 static inline bool handle_enter_at_once(struct farkv *kv)
 {
@@ -40,17 +40,17 @@ static inline bool handle_enter_at_once(struct farkv *kv)
 	       handle_enter_free(kv);
 }
 /**
- * As handle_begin(), for a call that expects to end without reading the clock; if it does not,
- * it must call handle_need_clock() before anything that waits. The error line is still the
- * last call's: use err_clear().
+ * handle_begin() for a call that expects to end without reading the clock; if it does not, it must
+ * call handle_need_clock() before anything that waits. The error line remains the last call's: use
+ * err_clear().
  */
 static inline int handle_enter(struct farkv *kv)
 {
-	return handle_enter_at_once(kv) ? 0 : handle_enter_otherwise(kv);
+	return handle_enter_at_once(kv) ? 0 : handle_enter_slow(kv);
 }
-/** Set the call's deadline from now on; returns the present time. */
+/** Set the call's deadline, counted from now; returns the current time. */
 uint64_t handle_start_clock(struct farkv *kv);
-/** The same, unless this call has done so. */
+/** handle_start_clock(), unless this call has called it already. */
 void handle_need_clock(struct farkv *kv);
 /** End of a call that began by handle_enter_at_once(). Leaves the critical section. */
 static inline void handle_end_at_once(struct farkv *kv)
@@ -58,7 +58,7 @@ static inline void handle_end_at_once(struct farkv *kv)
 	qsbr_leave(kv->qsbr);
 	atom_store_relaxed(&kv->taken, 0);
 }
-/** handle_end() of a handle that is more than busy. */
+/** handle_end() of a handle whose `taken` has more than `busy`. */
 void handle_end_in_full(struct farkv *kv);
 /** End of a call. Leaves the critical section. */
 static inline void handle_end(struct farkv *kv)
@@ -69,7 +69,7 @@ static inline void handle_end(struct farkv *kv)
 		handle_end_at_once(kv);
 }
 
-/** Between the groups of a batch: let the control thread proceed. */
+/** Between the groups of a batch: leave the critical section for a moment. */
 void handle_pause(struct farkv *kv);
 
 /** Slow path of handle_writable(). */
@@ -81,9 +81,8 @@ static inline bool handle_writable_at_once(const struct farkv *kv)
 	       (index_versions_left(kv->conn.index) >= HANDLE_VERSIONS);
 }
 /**
- * Before a write: FARKV_EPERM on a read-only handle; makes sure of versions. If they do not
- * come at once the critical section is left meanwhile, so that knowledge about the
- * index may be outdated.
+ * Before a write: FARKV_EPERM on a read-only handle; waits for versions. If it has to wait, it
+ * leaves the critical section meanwhile, so what the caller knows of the index may be outdated.
  */
 static inline int handle_writable(struct farkv *kv)
 {

@@ -19,7 +19,7 @@
 #include "common/base/util.h"
 #include "common/rdma/verbs.h"
 
-/* Pause before a full RDMA connection is tried again. */
+/* Pause before a send on a full RDMA connection is tried again. */
 #define ROOM_PAUSE_NS (NS_PER_MS / 5)
 
 void channel_wait_message(struct channel *ch, int ms)
@@ -41,7 +41,7 @@ void channel_leave(struct channel *ch)
 		(void)shutdown(ch->fd, SHUT_RDWR);
 }
 
-/* Of the process that listened; 0: it is in another PID namespace, or unknown. */
+/* PID of the process that listened; 0: it is in another PID namespace, or unknown. */
 static pid_t peer_pid(int fd)
 {
 	struct ucred cred = {0};
@@ -50,10 +50,10 @@ static pid_t peer_pid(int fd)
 	return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &len) ? 0 : cred.pid;
 }
 
-/* `listener`: the peer of a new connection; `before`: that of the session's. */
+/* Compare `listener`, the peer of a new connection, with `before`, the session's peer. */
 static enum channel_next found(pid_t listener, pid_t before)
 {
-	/* systemd keeps the socket of a server that has ended for the next one. */
+	/* systemd keeps the socket of an ended server open for the next one. */
 	if (proc_has_ended(listener))
 		return CHANNEL_NO_SERVER;
 	return proc_has_ended(before) ? CHANNEL_OTHER_PROCESS : CHANNEL_SAME_PROCESS;
@@ -69,7 +69,7 @@ enum channel_next channel_look(const struct channel *ch)
 		return next;
 	static_assert(sizeof(sa.sun_path) >= sizeof(ch->next_server), "it fits");
 	memcpy(sa.sun_path, ch->next_server, sizeof(ch->next_server));
-	/* EAGAIN: many clients are just connecting. */
+	/* EAGAIN: many clients are connecting, so a server listens. */
 	if (connect(fd, (struct sockaddr *)&sa, sizeof(sa)) == 0)
 		next = found(peer_pid(fd), peer_pid(ch->fd));
 	else if (errno == EAGAIN)
@@ -95,7 +95,7 @@ void channel_close(struct channel *ch)
 
 const char *channel_explain(int errnum, char *buf, size_t cap)
 {
-	/* Reset or broken pipe: the server left before it read our last message. */
+	/* Reset or broken pipe: the server closed before it read our last message. */
 	if (errnum == 0 || errnum == ECONNRESET || errnum == EPIPE)
 		snprintf(buf, cap, "the server closed the connection; has it "
 				   "stopped?");
@@ -178,7 +178,7 @@ static ssize_t unix_receive(struct channel *ch, void *buf, size_t cap,
 			    MSG_CMSG_CLOEXEC | MSG_DONTWAIT | MSG_TRUNC);
 		if (n >= 0)
 			break;
-		/* ECONNRESET is reported before the server's last messages. */
+		/* The kernel reports ECONNRESET before the server's last messages. */
 		if (errno == ECONNRESET && !u->reset)
 			u->reset = true;
 		else if (errno == EAGAIN || errno == EINTR)

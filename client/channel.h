@@ -45,7 +45,7 @@ struct channel {
 	void *tether;    /* see channel_untie(); or NULL */
 	bool pollable;   /* fd is also writable when there is room */
 	bool outlives;   /* another server may adopt the region when this one ends */
-	char next_server[108]; /* path where that one will listen; empty over RDMA */
+	char next_server[108]; /* path where the next server will listen; empty over RDMA */
 	int errnum;      /* after the end: an errno, or 0 if the server closed it */
 	char reason[160];   /* after the end: one line */
 };
@@ -85,20 +85,20 @@ static inline void channel_wait_room(struct channel *ch, int ms)
 void channel_wait_message(struct channel *ch, int ms);
 
 /**
- * True if `errnum` means that the server is away: it closed the channel, and another may adopt
- * its region.
+ * True if `errnum` means that the server has closed the channel and another server may adopt its
+ * region.
  */
 bool channel_is_away(const struct channel *ch, int errnum);
 
-/** Over a socket: tell the server that nothing more will be said. */
+/** Over a socket: tell the server that no more messages will follow. */
 void channel_leave(struct channel *ch);
 
 /**
- * Whether a server listens at ch->next_server. A server that was killed closes its files one by
- * one: for a moment the one that ended may still listen. A socket that systemd keeps between two
- * servers counts as no server: its peer is the one that has ended. OTHER_PROCESS: the peer of
- * `ch` has ended, so another server listens. SAME_PROCESS: that peer lives, and may be the server
- * or, if `ch` waited for the first server, systemd. Some system calls; never waits.
+ * Whether a server listens at ch->next_server. A killed server closes its files one by one: for a
+ * moment the ended server may still listen. A socket that systemd keeps open between two servers
+ * counts as no server: its peer is the process that has ended. OTHER_PROCESS: the peer of `ch` has
+ * ended, so another server listens. SAME_PROCESS: that peer is alive, and may be the server or, if
+ * `ch` waited for the first server, systemd. Some system calls; never waits.
  */
 enum channel_next { CHANNEL_NO_SERVER, CHANNEL_SAME_PROCESS, CHANNEL_OTHER_PROCESS };
 enum channel_next channel_look(const struct channel *ch);
@@ -110,8 +110,8 @@ static inline bool channel_is_open(const struct channel *ch)
 }
 
 /**
- * Unmap the session's tether (mapping_tether()), if there is one: no operation of the session
- * runs or will run. channel_close() does it, too.
+ * Unmap the session's tether (mapping_tether()), if there is one: no operation of the session is
+ * running or will run. channel_close() does it, too.
  */
 void channel_untie(struct channel *ch);
 
@@ -121,8 +121,10 @@ const char *channel_explain(int errnum, char *buf, size_t cap);
 /** Close and free. NULL is allowed. In a child of fork() only memory is freed, see
  * channel_forget(). */
 void channel_close(struct channel *ch);
-/** In the handler of fork(): drop what keeps the connection up in the child. `fd` is closed
- * already. */
+/**
+ * In the handler of fork(): release what would keep the connection open in the child. `fd` is
+ * closed already.
+ */
 static inline void channel_forked(struct channel *ch)
 {
 	if (ch->ops->forked)

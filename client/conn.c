@@ -149,7 +149,7 @@ static int inventory_open(struct conn *l)
 }
 
 /* Send a message before there is a session. 0, or an errno that ends the channel. */
-static int say(struct channel *ch, uint8_t type, uint64_t deadline_ns)
+static int send_bare(struct channel *ch, uint8_t type, uint64_t deadline_ns)
 {
 	struct msg m = {.type = type};
 	uint8_t buf[64];
@@ -166,7 +166,7 @@ static int say(struct channel *ch, uint8_t type, uint64_t deadline_ns)
 
 static int ready(struct channel *ch, uint64_t deadline_ns)
 {
-	int rc = say(ch, MSG_READY, deadline_ns);
+	int rc = send_bare(ch, MSG_READY, deadline_ns);
 
 	if (!rc)
 		return 0;
@@ -176,7 +176,7 @@ static int ready(struct channel *ch, uint64_t deadline_ns)
 }
 
 /*
- * Everything but the session. READY must come before the first look at anything that may be
+ * Open everything but the session. READY must be sent before the first read of anything that may be
  * reused: without READY the server does not wait for this client (protocol.md).
  */
 static int memory_open(const struct connect_result *r, struct conn *l,
@@ -225,13 +225,13 @@ static void fds_close(const struct connect_result *r)
 }
 
 /*
- * The session holds no blocks and has unmapped the region: say BYE. If the server has cut it
- * off meanwhile the server learns the same from the tether.
+ * The session holds no blocks and has unmapped the region: say BYE. If the server has cut the
+ * session off in the meantime, the tether tells the server the same.
  */
 static void leave(const struct connect_result *r)
 {
 	channel_untie(r->channel);
-	(void)say(r->channel, MSG_BYE, 0);
+	(void)send_bare(r->channel, MSG_BYE, 0);
 	channel_close(r->channel);
 }
 
@@ -283,8 +283,7 @@ int conn_make(const struct conn_order *o, uint64_t deadline_ns, struct conn *out
 	if (err)
 		return err;
 	out->map_epoch = o->map_epoch;
-	/* Out of memory: no locations are cached. A mapped region is searched as fast as a
-	 * cache. */
+	/* Out of memory: no locations are cached. A mapped region needs no cache. */
 	if (!(out->lane->caps & XPORT_DIRECT) && o->cache_entries &&
 	    (index_cache_locations(out->index, o->cache_entries) ||
 	     (o->cache_bytes && index_cache_values(out->index, o->cache_bytes))))
@@ -315,10 +314,10 @@ static void take_full(struct conn *l, const struct session_grants_inbox *inbox)
 }
 
 /*
- * True if a "no" to the last request counts. It does not if the waiting call began after the
- * request, or blocks were returned after it, which the server has by now.
+ * True if the server's denial of the last request counts. It does not if the request preceded the
+ * waiting call, or blocks were returned after it, which the server has by now.
  */
-static bool no_counts(const struct conn *l, uint8_t cls)
+static bool denial_counts(const struct conn *l, uint8_t cls)
 {
 	return !l->old_ask[cls] && l->asked_after[cls] == l->inv->returns;
 }
@@ -333,7 +332,7 @@ static void take_grants(struct conn *l)
 		if (l->alloc) /* blocks that cannot be noted go back when the session ends */
 			(void)alloc_granted(l->alloc, g->cls, g->refs, g->n);
 		if (g->n == 0)
-			l->denied[g->cls] = no_counts(l, g->cls);
+			l->denied[g->cls] = denial_counts(l, g->cls);
 		l->scarce[g->cls] = g->n < l->asked[g->cls];
 		l->waits[g->cls] = false;
 		l->old_ask[g->cls] = false;
@@ -347,7 +346,7 @@ static void take_grants(struct conn *l)
 	}
 }
 
-/* Not inlined: it is rarely called, and clears a message of a KiB. */
+/* Not inlined: it is rarely called, and clears a message of 1 KiB. */
 static __attribute__((noinline)) int grant_request(struct conn *l, uint8_t cls,
 						   uint32_t n)
 {
@@ -357,7 +356,7 @@ static __attribute__((noinline)) int grant_request(struct conn *l, uint8_t cls,
 	m.grant_req.cls = cls;
 	m.grant_req.count = UTIL_MIN(n, MSG_REFS_MAX);
 	err = session_post(l->session, &m, NULL, 0);
-	/* The allocator counts on an answer: the request must not get lost. */
+	/* The allocator expects an answer: the request must not get lost. */
 	l->unsent[cls] = err == FARKV_ETIMEDOUT ? n : 0;
 	l->asked[cls] = m.grant_req.count;
 	l->asked_after[cls] = l->inv->returns;
@@ -369,7 +368,7 @@ int conn_ask_blocks(struct conn *l, uint8_t cls, uint64_t now,
 {
 	uint32_t n = l->unsent[cls];
 
-	/* Blocks that are being returned may be just what is asked for. */
+	/* Blocks that are being returned may be those that are needed. */
 	if (l->inv->n_ret)
 		conn_return_surplus(l);
 	if (l->inv->n_ret)
@@ -481,10 +480,10 @@ static int give_back(struct conn *l)
 
 bool conn_farewell(struct conn *l, uint64_t until_ns)
 {
-	/* An answer that nobody takes would keep session_wait() from sleeping. */
+	/* An answer that no call takes would keep session_wait() from sleeping. */
 	session_call_forget(l->session);
 	while (l->inv && !session_is_away(l->session)) {
-		/* Read first: a GRANT that is not outstanding is in the inbox. */
+		/* Read the counter first: a GRANT that is not outstanding is in the inbox. */
 		bool more = session_grants_out(l->session) > 0;
 		int err = give_back(l);
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * conn.h - a handle's connection to one incarnation of its server: session, mapping, lane,
- * blocks and index. Made and closed as a whole, never repaired: to reconnect is to make a new
- * one (I6).
+ * conn.h - a handle's connection to one incarnation of its server: session, mapping, lane, blocks
+ * and index. It is opened and closed as a whole and never repaired: reconnecting makes a new one
+ * (I6).
  */
 #ifndef CLIENT_CONN_H
 #define CLIENT_CONN_H
@@ -28,7 +28,7 @@ struct conn {
 	uint64_t map_epoch; /* of the cluster's map that the server has, at least; 0: none */
 	bool readonly;
 	bool outlives; /* the region may outlive its server */
-	bool swept; /* the outcome of the replaced session's last writes cannot be determined */
+	bool swept; /* last writes of the replaced session cannot be resolved */
 	char writers[MSG_TEXT_MAX + 1]; /* where writers connect, or empty */
 	bool prefix_asked; /* a PREFIX_REQ is unanswered */
 
@@ -36,15 +36,19 @@ struct conn {
 	uint32_t unsent[CLASS_COUNT];
 	/* Classes of which the server had no block; cleared when blocks are requested again. */
 	bool denied[CLASS_COUNT];
-	/* Classes that the server is short of: the last request got less than it asked for;
-		 and those of which the request waits for that reason. */
+	/*
+	 * Classes that the server is short of: the last request got less than it asked for; and
+	 * those whose request waits for that reason.
+	 */
 	bool scarce[CLASS_COUNT], waits[CLASS_COUNT];
 	uint32_t asked[CLASS_COUNT]; /* by the unanswered request */
 	uint32_t asked_after[CLASS_COUNT]; /* RETURNs sent before that request */
 	uint64_t other_bytes; /* free in other classes, by the server's last message */
 	bool no_pages;        /* ... and whether its machine has no memory for more pages */
-	/* The request was sent before the waiting call began: a "no" to it does not count for
-		 this call. */
+	/*
+	 * The request was sent before the waiting call began: its denial does not count for this
+	 * call.
+	 */
 	bool old_ask[CLASS_COUNT];
 	/* The server is slow: until this time no DELETE waits for a small block. */
 	uint64_t tombstone_pause_ns;
@@ -58,8 +62,8 @@ struct conn {
 extern struct xport_lane *(*conn_wrap_lane)(struct xport_lane *lane);
 
 /**
- * Connect and build. On failure *out is untouched, and a session that was made is over, for the
- * server too. Errors as farkv_open(); CONNECT_MAP.
+ * Connect and build. On failure *out is unchanged, and a session that was begun has ended, at the
+ * server, too. Errors as farkv_open(); CONNECT_MAP.
  */
 int conn_open(const struct connect_params *p, struct conn *out);
 
@@ -68,7 +72,7 @@ struct conn_order {
 	const struct uri *uri;
 	const char *name;
 	bool readonly;
-	uint32_t last_id; /* the session that the new one replaces, or 0, ... */
+	uint32_t last_id; /* session that the new one replaces, or 0, ... */
 	uint64_t last_region[2]; /* ... and its region */
 	bool outlives; /* the region of the last one: a server may be about to adopt it */
 	size_t cache_entries, cache_bytes; /* of a connection whose region is not mapped */
@@ -78,17 +82,17 @@ struct conn_order {
 	struct clustermap **map_out; /* as in struct connect_params */
 };
 
-/** conn_open() as ordered. */
+/** conn_open() with the parameters of `o`. */
 int conn_make(const struct conn_order *o, uint64_t deadline_ns, struct conn *out);
 
 /**
- * Give every block back, including those of late GRANTs, and say BYE; ends by `until_ns`.
- * Without BYE if blocks are left: then the server sweeps. No operation may be running.
- * conn_close() must follow. Result as session_bye().
+ * Return every block, including those of late GRANTs, and say BYE; ends by `until_ns`. Without BYE
+ * if blocks are left: then the server sweeps. No operation may be running. conn_close() must
+ * follow. Result as session_bye().
  */
 bool conn_farewell(struct conn *l, uint64_t until_ns);
 
-/** Close; *l becomes all zero. Operations' buffers must be gone. */
+/** Close; *l becomes all zero. Operations' buffers must have been released. */
 void conn_close(struct conn *l);
 
 /**
@@ -108,18 +112,18 @@ int conn_ask_blocks(struct conn *l, uint8_t cls, uint64_t now,
 		    uint32_t needed);
 
 /**
- * Return surplus and exhausted blocks in one message (INVENTORY_RETURN_MAX), so that no put has
- * to wait for many; call again later for more. No effect if the socket is full. Inside the
- * critical section, or with the inventory's lock.
+ * Return surplus and exhausted blocks in one message (INVENTORY_RETURN_MAX), so that no put has to
+ * wait for many; call again later for more. No effect if the socket is full. Inside the critical
+ * section, or with the inventory's lock.
  */
 void conn_return_surplus(struct conn *l);
 /**
- * Give the blocks of `cls` that wait for their grace period to the server, which is short of
- * this class: it can grant others for them at once, and a barrier may free them before T. False
- * if there are none. Inside the critical section, or with the inventory's lock.
+ * Return the deferred blocks of `cls` to the server, which is short of this class: it can grant
+ * other blocks for them at once, and a barrier may free them before T. False if there are none.
+ * Inside the critical section, or with the inventory's lock.
  */
 bool conn_return_deferred(struct conn *l, uint8_t cls);
-/** The same with all blocks; false if there are none. With the inventory's lock. */
+/** Return all blocks; false if there are none. With the inventory's lock. */
 bool conn_return_all(struct conn *l);
 
 /** Ask for a fresh version prefix if fewer than `low` are left; never waits. */

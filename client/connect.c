@@ -46,7 +46,7 @@ struct handshake {
 	struct keyfile *keys;
 	const struct key *key; /* NULL: not requested */
 	uint8_t server_nonce[MSG_NONCE_BYTES], client_nonce[MSG_NONCE_BYTES];
-	bool behind; /* the server has an older map of the cluster */
+	bool behind; /* the server's map of the cluster is outdated */
 };
 
 /* ---- reaching the socket --------------------------------------------------- */
@@ -191,7 +191,7 @@ static void packet_close_fds(struct packet *pk)
 
 static int receive_error(const struct handshake *h)
 {
-	/* A client had a session with it, or it is a cluster's: a kvserver, which may answer next time. */
+	/* An earlier session's server, or a cluster's, is a kvserver and may answer next time. */
 	int err = h->p->replaces || h->p->map ? FARKV_EDISCONNECTED : FARKV_EPROTOCOL;
 
 	if (h->ch->errnum)
@@ -257,7 +257,7 @@ static int packet_send(struct handshake *h, const void *buf, size_t len)
 	for (;;) {
 		int ms, rc = channel_send(h->ch, buf, len);
 
-		/* The server's last message tells why it closed. */
+		/* The server's last message contains the reason. */
 		if (rc == 0 || rc == EPIPE || rc == ECONNRESET)
 			return 0;
 		if (rc != EAGAIN)
@@ -576,8 +576,8 @@ static int attempt(struct handshake *h)
 }
 
 /*
- * True if this client was displaced, or the server does not have the newest map yet, and there is time
- * for another attempt.
+ * True if this client was displaced, or the server does not have the newest map yet, and there is
+ * time for another attempt.
  */
 static bool may_come_again(const struct handshake *h)
 {
@@ -601,7 +601,7 @@ static int hands(struct handshake *h, const struct connect_params *p,
 		if (!err || !may_come_again(h))
 			break;
 		displaced |= !h->behind;
-		/* Other displaced clients try again, too: spread the attempts. */
+		/* Spread the attempts, because other displaced clients try again, too. */
 		clock_sleep_ns(clock_now_ns() % DISPLACED_PAUSE_NS);
 	}
 	if (!err)

@@ -28,14 +28,14 @@ struct connect_params {
 	uint32_t replaces; /* the session that it replaces, or 0, ... */
 	uint64_t replaces_region[2]; /* ... and the region of that session */
 	uint64_t map;   /* id of the cluster's map, or 0; ... */
-	uint64_t map_epoch; /* ... its epoch: a server with an older one is waited for; ... */
+	uint64_t map_epoch; /* ... its epoch: waits for a server with an older map; ... */
 	uint8_t server; /* ... and which of its servers this is */
 	/* NULL: a server with another map is an error. Otherwise: takes its map, with CONNECT_MAP. */
 	struct clustermap **map_out;
 	uint64_t deadline_ns; /* clock_now_ns() */
 };
 
-/** Result of connect_open(): no session, but the map of the cluster that the server belongs to. */
+/** Result of connect_open(): no session, but the map of the server's cluster. */
 #define CONNECT_MAP 1
 
 /** The result. The receiver closes channel and descriptors. */

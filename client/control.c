@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Two locks. `life_lock` orders starts and stops of the thread. `run_lock` is held by the
- * thread while it calls functions of sources, and by other threads that change the list. The
- * thread never takes life_lock. Order: life_lock, then run_lock.
+ * Two locks. `life_lock` orders starts and stops of the thread. The thread holds `run_lock` while
+ * it calls functions of sources, and other threads hold it to change the list. The thread never
+ * takes life_lock. Order: life_lock, then run_lock.
  */
 #include "config.h"
 
@@ -25,7 +25,10 @@
 
 #define EVENTS_PER_ROUND 32
 #define TICK_MS 1
-/* The program may replace the thread's descriptors just before it sleeps, so it wakes to look. */
+/*
+ * The thread wakes up this often, because the program may replace its descriptors just before it
+ * sleeps.
+ */
 #define LOOK_MS 1000
 #define SLOW_TICK_MS 20
 
@@ -39,7 +42,7 @@ enum barrier_kind {
 static pthread_mutex_t life_lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_mutex_t run_lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t began = PTHREAD_COND_INITIALIZER; /* control.running */
-static pthread_cond_t hears = PTHREAD_COND_INITIALIZER; /* deaf or quit has changed */
+static pthread_cond_t changed = PTHREAD_COND_INITIALIZER; /* signalled when deaf or quit changes */
 static struct {
 	pthread_t thread;
 	/* guarded by run_lock, as the next three */
@@ -61,8 +64,8 @@ static int membarrier(int cmd)
 }
 
 /*
- * The registration belongs to the process; a child has to repeat it. The kind is chosen once,
- * because the counters depend on it.
+ * Choose the kind, once, because the counters depend on it. The registration belongs to the
+ * process; a child has to repeat it.
  */
 static void barrier_choose(void)
 {
@@ -143,7 +146,7 @@ static bool fds_are_ours(void)
 	       wakeup_knows(&control.wakeup, control.epoll_fd);
 }
 
-/* The descriptors' numbers may be other files now: do not read, write or close them. */
+/* The program may have reused the descriptors' numbers: do not read, write or close them. */
 static void become_deaf(void)
 {
 	fds_close();
@@ -198,9 +201,9 @@ static void sleep_round(void)
 	int ms;
 
 	pthread_mutex_lock(&run_lock);
-	/* Without descriptors, sleep until control_add() has made new ones. */
+	/* Without descriptors, sleep until control_add() makes new ones. */
 	while (control.deaf && !control.quit && !control.n_ticking && !control.n_looking)
-		pthread_cond_wait(&hears, &run_lock);
+		pthread_cond_wait(&changed, &run_lock);
 	if (control.deaf) {
 		pthread_mutex_unlock(&run_lock);
 		clock_sleep_ns(TICK_MS * NS_PER_MS);
@@ -263,9 +266,9 @@ static void thread_stop(void)
 	pthread_mutex_lock(&run_lock);
 	control.quit = true;
 	woken = control.deaf || wakeup_ring(&control.wakeup);
-	pthread_cond_broadcast(&hears);
+	pthread_cond_broadcast(&changed);
 	pthread_mutex_unlock(&run_lock);
-	/* If a child holds copies of closed descriptors nothing hangs up. */
+	/* If a child holds copies of closed descriptors there is no hangup. */
 	if (!woken)
 		(void)pthread_cancel(control.thread);
 	pthread_join(control.thread, NULL);
@@ -286,7 +289,7 @@ static int thread_repair(void)
 	if (control.deaf) {
 		err = fds_open();
 		control.deaf = err != 0;
-		pthread_cond_broadcast(&hears);
+		pthread_cond_broadcast(&changed);
 	}
 	pthread_mutex_unlock(&run_lock);
 	return err ? err_set_errno(FARKV_ESYS, err,
@@ -388,8 +391,8 @@ void control_look(struct control_source *src, bool on)
 }
 
 /*
- * The program has closed a source's descriptor. If a child holds a copy the epoll instance
- * still watches it, and nothing can remove it. So a new instance watches the others.
+ * The program has closed a source's descriptor. If a child holds a copy, the epoll instance still
+ * watches it, and nothing can remove it. So make a new instance that watches the others.
  */
 static void watch_others(void)
 {
@@ -451,7 +454,7 @@ void control_fork_child(void)
 	control.n_ticking = control.n_looking = 0;
 	control.running = false;
 	pthread_cond_init(&began, NULL);
-	pthread_cond_init(&hears, NULL);
+	pthread_cond_init(&changed, NULL);
 	pthread_mutex_unlock(&run_lock);
 	pthread_mutex_unlock(&life_lock);
 }

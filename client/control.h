@@ -41,14 +41,14 @@ struct control_source {
 };
 
 /**
- * Watch `src`; starts the thread if it is the first. 0, FARKV_ENOMEM or
- * FARKV_ESYS. Any thread but the control thread.
+ * Watch `src`; the first source starts the thread. 0, FARKV_ENOMEM or FARKV_ESYS. Not on the
+ * control thread.
  */
 int control_add(struct control_source *src);
 
 /**
- * Forget `src`: no function of it runs or will run after the return. The last
- * one ends the thread. Any thread but the control thread.
+ * Remove `src`: after the return none of its functions is running or will run. Removing the last
+ * source ends the thread. Not on the control thread.
  */
 void control_remove(struct control_source *src);
 

@@ -20,9 +20,9 @@
 
 #define BACKOFF_MIN_NS (2 * NS_PER_MS)
 #define BACKOFF_MAX_NS (500 * NS_PER_MS)
-/* Time limit of one attempt, so that others can follow. */
+/* Time limit of one attempt, so that more can follow. */
 #define ATTEMPT_NS (2 * NS_PER_SEC)
-/* CLOCK_MONOTONIC stands still while the machine sleeps: check the time this often. */
+/* CLOCK_MONOTONIC stops while the machine is suspended: check the time this often. */
 #define WAIT_SLICE_NS (200 * NS_PER_MS)
 /* Time for the BYE of a connection that came after dial_free(). */
 #define FAREWELL_NS NS_PER_SEC
@@ -56,8 +56,8 @@ struct dial {
 /* ---- an attempt ---------------------------------------------------------------------- */
 
 /*
- * True for errors after which another attempt may succeed by itself. While another server adopts
- * the region nobody listens, and one that is killed meanwhile breaks the connection.
+ * True for errors after which another attempt may succeed. While another server adopts the region
+ * nobody listens, and a server that is killed breaks the connection.
  */
 static bool may_pass(const struct dial *d, int err)
 {
@@ -69,7 +69,10 @@ static bool may_pass(const struct dial *d, int err)
 	       err == FARKV_ESYS;
 }
 
-/* Between half of `ns` and `ns`, so that clients that broke together come back apart. */
+/*
+ * A time between half of `ns` and `ns`, so that clients that lost one server do not reconnect all
+ * at once.
+ */
 static uint64_t jittered(struct dial *d, uint64_t ns)
 {
 	uint64_t x = d->jitter ? d->jitter : clock_now_ns() | 1;
@@ -139,7 +142,7 @@ static void destroy(struct dial *d)
 	free(d);
 }
 
-/* Without a handle this thread says BYE on the new connection. */
+/* The handle is closed: this thread says BYE on the new connection. */
 static void end_orphan(struct dial *d)
 {
 	if (!d->err) {
@@ -350,7 +353,7 @@ bool dial_abandon(struct dial *d, struct conn *out)
 {
 	bool linked;
 
-	/* The thread's state is that of the moment of the fork, including the lock. */
+	/* The thread's state is from the moment of the fork, including the lock. */
 	if (!d || !d->over)
 		return false;
 	linked = outcome(d, out) == 0;

@@ -88,7 +88,7 @@ static void *on_alloc(extent_hooks_t *hooks, void *at, size_t bytes,
 	return p;
 }
 
-/* Memory that is not the source's is the arena's own, and needed until the end. */
+/* Memory that is not the source's is the arena's own, which is needed until the end. */
 static bool on_dalloc(extent_hooks_t *hooks, void *p, size_t bytes,
 		      bool committed, unsigned arena)
 {
@@ -134,7 +134,7 @@ static int arena_ctl(const struct extents *h, const char *what, void *value,
 	return mallctl(name, NULL, NULL, value, bytes);
 }
 
-/* True if jemalloc aborts when there is no memory, which is an ordinary case here. */
+/* True if jemalloc aborts when there is no memory, which is a normal case here. */
 static bool aborts(void)
 {
 	bool on = false;

@@ -52,8 +52,8 @@ struct extents_source {
 };
 
 /**
- * NULL if there is no jemalloc, no free arena (4094 at most), or no memory; the caller then
- * works without. Costs some 100 KiB of memory.
+ * NULL if there is no jemalloc, no free arena (4094 at most), or no memory; the caller then works
+ * without an extent allocator. Costs some 100 KiB of memory.
  */
 struct extents *extents_new(const struct extents_source *from);
 

@@ -35,7 +35,9 @@ static void *helper_main(void *arg)
 
 	pthread_mutex_lock(&f->lock);
 	while (!f->closing) {
-		/* A thread that wakes up late may meet the next call, which may want fewer helpers. */
+		/*
+		 * A thread that wakes up late may find the next call, which may need fewer helpers.
+		 */
 		if (f->not_begun && f->helpers_wanted > 0) {
 			f->helpers_wanted--;
 			run_parts(f);

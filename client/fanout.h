@@ -2,9 +2,9 @@
 /**
  * fanout.h - a call on several servers: threads carry out its parts at the same time.
  *
- * The caller carries out parts, too. A thread is started by the first call that needs it, sleeps between
- * calls, blocks signals (common/base/thread.h), and ends with fanout_fini(). If fewer threads can be
- * started, fewer parts run at the same time; with none, one after the other.
+ * The caller carries out parts, too. A thread is started by the first call that needs it, sleeps
+ * between calls, blocks signals (common/base/thread.h), and ends with fanout_fini(). If fewer
+ * threads can be started, fewer parts run at the same time; with none, they run one after another.
  */
 #ifndef CLIENT_FANOUT_H
 #define CLIENT_FANOUT_H
@@ -41,18 +41,21 @@ struct fanout {
 /** Starts no thread. */
 void fanout_init(struct fanout *f);
 
-/** Ends the threads. In a child of fork(2) there are none: not to be called there. */
+/** End the threads. Do not call it in a child of fork(2), which has none. */
 void fanout_fini(struct fanout *f);
 
 /**
- * Call step(arg, part) once for each part in `parts`, a bit for each, and return when all have returned.
- * At most `helpers` threads, and FANOUT_HELPERS_MAX, help the caller; with 0 the parts follow one another, in
- * their order. What the caller wrote is seen by the steps; what these wrote is seen by the caller afterwards.
- * One call at a time.
+ * Call step(arg, part) once for each part in `parts`, a bit for each, and return when all have
+ * returned. At most `helpers` threads (and FANOUT_HELPERS_MAX) help the caller; with 0 the parts
+ * run in their order. Steps see what the caller wrote before, and the caller then sees what they
+ * wrote. One call at a time.
  */
 void fanout_run(struct fanout *f, uint64_t parts, unsigned helpers, fanout_step *step, void *arg);
 
-/** The result of a part of the last call; if it is an error, its line is the thread's from now on. */
+/**
+ * The result of a part of the last call. An error also sets this thread's error line to that
+ * part's.
+ */
 int fanout_take_result(const struct fanout *f, uint32_t part);
 
 #endif

@@ -34,7 +34,7 @@ struct request {
 	uint32_t user;
 };
 
-/* The following functions are IN_LINE: what a call does not use then costs it nothing. */
+/* The following functions are IN_LINE, so that what a call does not use costs nothing. */
 
 /* Try the operation over mapped memory. False: it is pending. */
 IN_LINE bool try_op(struct farkv *kv, const struct index_get_req *get, enum index_kind kind,
@@ -60,7 +60,8 @@ struct prefetch {
 
 /*
  * Hash the key and request its window first, because memory takes longer than the rest of the
- * call's beginning. What the handle knows of the store is valid if the caller then enters at once.
+ * call's beginning. What the handle knows of the store is valid if the caller then enters without
+ * waiting.
  */
 IN_LINE bool take_prefetch(struct farkv *kv, const void *key, size_t key_len,
 			   struct prefetch *prefetch)
@@ -112,7 +113,7 @@ IN_LINE int key_op(struct farkv *kv, const struct prefetch *prefetch, const stru
 
 		if (__builtin_expect(!handle_writable_at_once(kv), 0)) {
 			err = handle_not_writable(kv);
-			window = NULL; /* a barrier may have passed */
+			window = NULL; /* there may have been a barrier */
 		}
 		if (!err)
 			err = handle_value(kv, w->value, w->value_len);
@@ -148,7 +149,7 @@ IN_LINE int key_call(struct farkv **at, const void *key, size_t key_len, const s
 		return timed_call(at, key, key_len, w);
 	prefetched = take_prefetch(kv, key, key_len, &prefetch);
 	if (!handle_enter_at_once(kv)) {
-		err = handle_enter_otherwise(kv);
+		err = handle_enter_slow(kv);
 		if (err == HANDLE_CLUSTER)
 			return cluster_call(at, key, key_len, w);
 		if (err)
@@ -252,7 +253,7 @@ static int get_leased(struct farkv *kv, const void *key, size_t key_len, struct 
 	return err;
 }
 
-/* Apart from get_slow(): a cluster's handle comes here each time. */
+/* Not part of get_slow(), because a cluster's handle comes here each time. */
 static __attribute__((noinline)) int get_otherwise(struct farkv *kv, const void *key,
 						   size_t key_len,
 						   struct farkv_value *value_out)
@@ -266,7 +267,7 @@ static __attribute__((noinline)) int get_otherwise(struct farkv *kv, const void 
 	return get_slow(kv, key, key_len, value_out);
 }
 
-/* A fast get that has not found the value goes on, inside the critical section. */
+/* Continue a fast get that has not found the value, inside the critical section. */
 static __attribute__((noinline)) int get_go_on(struct farkv *kv, const struct index_key *key,
 					       struct get_source *src,
 					       struct farkv_value *value_out)
@@ -284,8 +285,8 @@ static __attribute__((noinline)) int get_go_on(struct farkv *kv, const struct in
 }
 
 /*
- * Enter the critical section for a fast get, after requesting the key's window. False: outside of
- * it, and nothing has been done.
+ * Request the key's window, then enter the critical section for a fast get. False: not entered, and
+ * nothing has been done.
  */
 IN_LINE bool get_enter(struct farkv *kv, const void *key, size_t key_len,
 		       struct index_key *k, const uint64_t **window_out)
@@ -417,8 +418,8 @@ put_otherwise(struct farkv *kv, const void *key, size_t key_len, const void *val
 }
 
 /*
- * Enter the critical section for a fast put, after requesting the key's window. False: outside of
- * it, and nothing has been done.
+ * Request the key's window, then enter the critical section for a fast put. False: not entered, and
+ * nothing has been done.
  */
 IN_LINE bool put_enter(struct farkv *kv, const void *key, size_t key_len,
 		       const struct request *w, struct put *p)
@@ -581,7 +582,7 @@ static int items_check(struct farkv *kv, const void *items, const char *name, si
 	return 0;
 }
 
-/* The end of a batch of gets; `large`: it has returned large values. */
+/* End of a batch of gets; `large`: it has returned large values. */
 static void gets_end(struct farkv *kv, bool large)
 {
 	kv->batched = false;

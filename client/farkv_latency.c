@@ -43,7 +43,10 @@ uint64_t farkv_latency_bound(size_t i)
 	return latency_bound(i);
 }
 
-/* How many calls the percentile stands for, at least 1. A little less, because 99.9 is not exact. */
+/*
+ * Number of calls that the percentile covers, at least 1. Slightly reduced, because 99.9 is not
+ * exact.
+ */
 static uint64_t share(uint64_t count, double percent)
 {
 	double share = (double)count * percent / 100 * (1 - 1e-12);

@@ -12,7 +12,7 @@
 
 #include "handle.h"
 
-/* True if a value with this time left, 0 being never, need not be written again. */
+/* True if a value with this time left (0: never expires) need not be written again. */
 static bool is_near(uint64_t left_ms, uint64_t ttl_ms)
 {
 	if (left_ms == 0 || ttl_ms == 0)
@@ -63,7 +63,10 @@ static int touch_key(struct farkv *kv, const void *key, size_t key_len, uint64_t
 	}
 }
 
-/* A touch makes several calls, and a key that an earlier call returned is valid for one only. */
+/*
+ * Makes several calls, so the key is copied: a key that an earlier call returned is valid for one
+ * call only.
+ */
 static int touch(struct farkv *kv, const void *key, size_t key_len, uint64_t ttl_ms,
 		 struct farkv_value *value_out)
 {

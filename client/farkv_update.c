@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The public functions that make a value of the one that is there: counters and appends. Each is a
+ * The public functions that compute a value from the current one: counters and appends. Each is a
  * get and a cas, repeated until no other write came in between. They are one call of the handle:
  * with one deadline, and inside the critical section except between two attempts.
  */
@@ -30,8 +30,8 @@ struct update {
 	const void *key;
 	size_t key_len;
 	/*
-	 * Make `value` of what is there, NULL if there is nothing (only if `creates`). An error ends
-	 * the call.
+	 * Compute `value` from the current one, NULL if there is none (only if `creates`). An error
+	 * ends the call.
 	 */
 	int (*make)(const struct farkv *kv, struct update *u, const struct block_view *old);
 	bool creates;
@@ -64,7 +64,7 @@ static int run(struct farkv *kv)
 	return op->result ? handle_result(kv, op->result) : 0;
 }
 
-/* Write the value that was made of `old`, NULL if there was none. */
+/* Write the value that was computed from `old`, NULL if there was none. */
 static int write_value(struct farkv *kv, const struct update *u, const struct index_key *key,
 		       const struct block_view *old)
 {
@@ -86,7 +86,7 @@ static int write_value(struct farkv *kv, const struct update *u, const struct in
 	handle_count(kv, op->kind, err, 1);
 	if (!err)
 		handle_after(kv, op);
-	/* What was there has been deleted, or something has come. */
+	/* The value was deleted, or the key got one, since the get. */
 	if (err == FARKV_EEXISTS || (err == FARKV_ENOTFOUND && u->creates))
 		err = FARKV_EVERSION;
 	return err;

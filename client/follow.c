@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The server names pages whose incarnations began again before the pass began. Of those that begin
- * again during the pass it is asked at the pass's end: if there are any, the words are compared once
- * more. So a pass sees each word with the content that it named when the pass began, or a newer one.
+ * The server names the pages whose incarnations restarted before the pass began. At the end of the
+ * pass the follower asks for those that restarted during the pass: if there are any, the words are
+ * compared once more. So a pass sees each word with the content that it named when the pass began,
+ * or a newer one.
  */
 #include "config.h"
 
@@ -23,7 +24,7 @@
 struct follow {
 	struct farkv *kv;
 	struct index_changes *changes;
-	uint32_t session; /* a word of another session's time may have come again */
+	uint32_t session; /* words seen in another session may have recurred */
 	uint32_t kind; /* number of a new pass's PASS */
 	bool again;   /* the pass compares for the second time */
 	bool over;
@@ -54,7 +55,7 @@ int follow_open(const struct follow_options *o, struct follow **out)
 	f->session = f->kv->conn.id;
 	f->kind = (o->follows ? MSG_PASS_FOLLOW : MSG_PASS_MOVE) | (uint32_t)o->own_server << MSG_PASS_SERVER_SHIFT;
 	f->over = true;
-	/* These gets are not a client's. */
+	/* A follower's gets are no use of a key. */
 	index_mark_nothing(f->kv->conn.index);
 	atom_store_relaxed(&f->kv->qsbr->hits, &f->kv->uncounted);
 	*out = f;
@@ -84,7 +85,7 @@ static int lost(const struct follow *f)
 					    "more", f->kv->uri.shown);
 }
 
-/* As handle_begin(), but not with another session. */
+/* handle_begin(), but an error if the session is another one. */
 static int begin(struct follow *f)
 {
 	int err = handle_begin(f->kv);
@@ -120,7 +121,7 @@ static int ask(struct follow *f, uint32_t kind, struct msg *answer_out)
 	return err ? handle_result(kv, err) : 0;
 }
 
-/* A pass, or its second half, has begun: `m` and more answers say what to doubt. */
+/* A pass, or its second half, has begun: `m` and more answers name the words to invalidate. */
 static int doubt(struct follow *f, struct msg *m, bool *any_out)
 {
 	const struct index *ix = f->kv->conn.index;
@@ -167,7 +168,7 @@ int follow_pass(struct follow *f, uint64_t *fenced_out)
 	return 0;
 }
 
-/* All parts were listed: FARKV_ENOTFOUND, or 0 if they are to be compared once more. */
+/* All parts were listed: FARKV_ENOTFOUND, or 0 if they must be compared once more. */
 static int end_pass(struct follow *f)
 {
 	struct msg m;

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * follow.h - what has changed in a server's store since the last look, read by one-sided READs.
+ * follow.h - read by one-sided READs what has changed in a server's store since the previous pass.
  * doc/cluster.md, "Followers and moves: the rules", has the rule; tests/model/follow.pml checks it.
  *
- * Pass by pass, each over the whole index in the order of hashes, a subtable at a time. A word equal to
+ * Each pass goes over the whole index in the order of hashes, a subtable at a time. A word equal to
  * that of the previous pass names the same content, unless incarnations in its page restarted at 0
- * meanwhile: the server names those pages when it is told that a pass begins (PASS). Keys
- * whose word has changed are changes. A subtable that is new (split, compacted, evicted from) is
- * reported whole: the caller deletes all keys of its range that are not listed.
+ * in the meantime: the server names those pages when a pass begins (PASS). Keys whose word has
+ * changed are changes. A new subtable (after a split, a compaction or an eviction) is reported as a
+ * whole: the caller deletes all keys of its range that are not listed.
  *
  * One thread.
  */
@@ -42,17 +42,17 @@ uint64_t follow_index_seed(const struct follow *f);
 
 /**
  * Begin a pass: tells the server that all changes of the previous one are applied. *fenced_out: the
- * epoch of the map whose fence is complete at the server, so that this pass sees the last of what is
- * fenced; or 0. One message and its answer, one more for each answer that says that there are more
- * pages, and one at the end of the pass. FARKV_EDISCONNECTED: the connection is lost, or the server
- * has another region; close.
+ * epoch of the map whose fence is complete at the server, so that this pass sees the last writes to
+ * fenced partitions; or 0. Cost: one message and its answer, one more for each answer that
+ * announces more pages, and one at the end of the pass. FARKV_EDISCONNECTED: the connection is
+ * lost, or the server has another region; close.
  */
 int follow_pass(struct follow *f, uint64_t *fenced_out);
 
 struct follow_change {
 	const void *key;
 	size_t key_len;
-	uint64_t value_len; /* of the value that is to be got, approximately */
+	uint64_t value_len; /* of the value, approximately */
 	bool same; /* in a part with `whole`: listed, but unchanged */
 };
 

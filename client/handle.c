@@ -18,7 +18,7 @@
 #define PREFETCH_PAUSE_NS (100 * NS_PER_MS)
 /* Least time between two reports of the same nearly full subtable, ... */
 #define HINT_PAUSE_NS (100 * NS_PER_MS)
-/* ... and how long its table entry is not reused for another. */
+/* ... and the time before its table entry is reused. */
 #define HINT_KEEP_NS (10 * NS_PER_MS)
 
 /* ---- counters ---------------------------------------------------------------------- */
@@ -39,7 +39,7 @@ static void counters_add(struct farkv_counters *sum, const struct conn *l)
 {
 	struct location_counters seen = index_cache_counters(l->index);
 
-	/* Loads and stores are not counted as requests, and chains over mapped memory are few. */
+	/* Loads and stores are not counted, and chains over mapped memory are few. */
 	if (!(l->lane->caps & XPORT_DIRECT))
 		requests_add(sum, &l->lane->counters);
 	sum->retries += index_retries(l->index);
@@ -62,7 +62,7 @@ void handle_counters_keep(struct farkv *kv)
 	counters_add(&kv->before, &kv->conn);
 }
 
-/* ---- is it free? ------------------------------------------------------------------- */
+/* ---- is the handle free? ------------------------------------------------------------------- */
 
 bool handle_inherited(const struct farkv *kv)
 {
@@ -206,8 +206,8 @@ void handle_look_at_lane(struct farkv *kv)
 		qsbr_set_pending(kv->qsbr, PENDING_BROKEN);
 }
 
-/* Errors of the call, whichever server it goes to. */
-static bool is_call_s_own(int err)
+/* True for errors of the call itself, the same at every server. */
+static bool is_call_error(int err)
 {
 	switch (err) {
 	case FARKV_ENOTFOUND:
@@ -232,7 +232,7 @@ void handle_name_server(const struct farkv *kv, int err)
 {
 	char prefix[64];
 
-	if (!kv->server_name || is_call_s_own(err))
+	if (!kv->server_name || is_call_error(err))
 		return;
 	snprintf(prefix, sizeof(prefix), "server %s: ", kv->server_name);
 	if (strncmp(err_detail(), prefix, strlen(prefix)) != 0)
@@ -260,7 +260,7 @@ void handle_line(struct farkv *kv, int err)
 		if (kv->conn.session && (qsbr_pending(kv->qsbr) & PENDING_BROKEN))
 			session_reason(kv->conn.session);
 		else if (!kv->conn.session || !err_detail()[0])
-			/* there may be a new connection; this was the last one's end */
+			/* There may be a new connection; the error is about the last one. */
 			err_set(err, "%s", kv->reason[0] ? kv->reason : err_str(err));
 		break;
 	case FARKV_ETIMEDOUT:
@@ -281,7 +281,7 @@ int handle_result(struct farkv *kv, int err)
 {
 	handle_look_at_lane(kv);
 	handle_line(kv, err);
-	/* A timeout or FARKV_EMAYBE does not tell the caller that the store may be gone. */
+	/* A timeout or FARKV_EMAYBE does not show the caller that the store may be lost. */
 	if (err == FARKV_EDISCONNECTED && (qsbr_pending(kv->qsbr) & PENDING_BROKEN))
 		kv->notified = true;
 	return err;
@@ -289,7 +289,7 @@ int handle_result(struct farkv *kv, int err)
 
 /* ---- after a mutation ---------------------------------------------------------------- */
 
-/* Tell the server early that a subtable fills up; a lost hint is repeated later. */
+/* Tell the server early that a subtable is nearly full; a lost hint is repeated later. */
 static void hint_near_full(struct farkv *kv, const struct index_op *op)
 {
 	struct msg m = {.type = MSG_HINT};
@@ -312,8 +312,8 @@ static void hint_near_full(struct farkv *kv, const struct index_op *op)
 }
 
 /*
- * Ask for blocks before they run out. Not after a handle's first write: a program that stores
- * one value should hold one block, and one more to overwrite it.
+ * Ask for blocks before they run out. Not after a handle's first write: a program that stores one
+ * value should hold one block, and one more to overwrite it.
  */
 static void prefetch(struct farkv *kv, uint8_t cls)
 {
@@ -330,7 +330,7 @@ static void prefetch(struct farkv *kv, uint8_t cls)
 	(void)conn_ask_blocks(&kv->conn, cls, clock_now_ns(), 0);
 }
 
-/* As far as known at the last reading of the clock. */
+/* True if blocks may be lacking, as of the last clock reading. */
 static bool may_lack_blocks(const struct farkv *kv, uint8_t cls)
 {
 	return kv->conn.denied[cls] || kv->conn.unsent[cls] ||

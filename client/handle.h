@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
  * handle.h - struct farkv, and what all kinds of calls do with it: pending flags, checks of
- * arguments, error lines, housekeeping after a mutation, counters. Nothing here makes a
- * connection or waits.
+ * arguments, error lines, housekeeping after a mutation, counters. Nothing here makes a connection
+ * or waits.
  *
- * Calls between the files that share a handle go down only: open, call, queue, queue_turn,
+ * Calls between the files that share a handle go downwards only: open, call, queue, queue_turn,
  * relink, queue_state, handle.
  *
- * A value that a call returned may be a key or a value of the next call. It lies in memory of
- * the process, not of a lane, and so outlives a connection that breaks. No call writes to what
- * the last one returned, because each has two buffers and uses them in turn (`copy`, `held` of
- * an operation, `old` of the arena), and requests that were handed out are not reused. Large
+ * A value that a call returned may be a key or a value of the next call. It lies in memory of the
+ * process, not of a lane, and so remains valid when a connection breaks. No call writes to what the
+ * previous one returned, because each has two buffers and alternates between them (`copy`, `held`
+ * of an operation, `old` of the arena), and requests that were handed out are not reused. Large
  * memory of batches and requests is released when the next call ends; `op` keeps its buffers.
  *
- * One thread at a time, as <farkv.h> says; the control thread shares only the quiescence
- * counter and the session.
+ * One thread at a time, as <farkv.h> says; the control thread shares only the quiescence counter
+ * and the session.
  */
 #ifndef CLIENT_HANDLE_H
 #define CLIENT_HANDLE_H
@@ -45,7 +45,7 @@
 #define HANDLE_HOUSEKEEPING 1024u
 #define HANDLE_BUSY 1u /* farkv.taken: busy, and nothing else */
 #define HANDLE_COPY_BYTES 640u /* what a fast get copies, at most */
-#define HANDLE_NEVER UINT64_MAX /* a time that does not come */
+#define HANDLE_NEVER UINT64_MAX /* later than any time */
 
 struct clustermap;
 struct index_scan;
@@ -63,7 +63,7 @@ struct handle_hint {
 struct farkv {
 	struct qsbr *qsbr; /* the session's, or &closed */
 	uint64_t deadline_ns; /* of the running call */
-	/* Reasons why a call does not begin at once, readable as one word. */
+	/* Reasons against the fast path, readable as one word. */
 	union {
 		struct {
 			bool busy; /* a call runs: other threads' calls are refused, and a child
@@ -82,7 +82,7 @@ struct farkv {
 	uint8_t *copy[2];     /* where the next fast get copies to, and the one after it */
 	struct index_op op;   /* for calls with one key */
 	struct index_op *ops; /* INDEX_RUN_MAX of them, for batches; NULL until needed */
-	size_t ops_used; /* those from here on have no more than the least memory */
+	size_t ops_used; /* those from here on have minimal buffers */
 	struct index_scan *scan; /* keys of the last farkv_scan(); NULL until needed */
 	struct queue *queue;  /* submitted requests; NULL until needed */
 	uint32_t queue_depth;
@@ -94,8 +94,8 @@ struct farkv {
 	uint32_t prefix_low;  /* ask for a prefix when fewer versions are left */
 	struct handle_hint *hints; /* HANDLE_HINTS, NULL until needed */
 
-	/* Kept when the connection goes. */
-	struct buffers buffers; /* the program's; registered with the present lane */
+	/* Kept when the connection is closed. */
+	struct buffers buffers; /* the program's; registered with the current lane */
 	struct mapping *borrowed[2]; /* of views, by conn.readonly: stay mapped; NULL without */
 	uint64_t epoch; /* barriers seen, and connections made */
 	struct qsbr closed; /* qsbr_enter() always fails: used without a connection */
@@ -109,9 +109,9 @@ struct farkv {
 	char reason[256]; /* why the last connection ended, or why there is no new one */
 	uint32_t last_id;
 	uint64_t last_region[2];
-	uint64_t next_attempt_ns; /* no attempt to reconnect before this, after nobody was there */
+	uint64_t next_attempt_ns; /* no attempt to reconnect before this, after nobody listened */
 	struct dial *dial; /* makes the next connection; NULL until one broke */
-	bool broke; /* the latest attempt began with a connection that broke */
+	bool broke; /* the last attempt replaces a broken connection */
 	uint64_t fork_gen;
 	struct opened opened;
 	struct farkv_counters before; /* of earlier connections */
@@ -133,9 +133,9 @@ struct farkv {
 bool handle_inherited(const struct farkv *kv);
 
 /**
- * True if a call is running: in another thread, or interrupted by a signal handler. A plain
- * word that each call sets and clears: two calls that begin at the same moment do not see each
- * other. Check it before changing anything of the handle.
+ * True if a call is running: in another thread, or interrupted by a signal handler. A plain word
+ * that each call sets and clears, so two calls that begin at the same moment do not see each other.
+ * Check it before changing the handle.
  */
 static inline bool handle_is_busy(const struct farkv *kv)
 {
@@ -144,10 +144,10 @@ static inline bool handle_is_busy(const struct farkv *kv)
 /** Refuse a call on a busy handle: FARKV_EINVAL; FARKV_EDISCONNECTED in a child. */
 int handle_busy(const struct farkv *kv);
 
-/** Borrowed values are not read any more: the store is another one, or the handle is closed. */
+/** End the use of borrowed values: the store is another one, or the handle is closed. */
 void handle_drop_borrowed(struct farkv *kv);
 
-/** Give back large buffers of the batches' operations, except those that the first `n` filled. */
+/** Free large buffers of the batches' operations, except those that the first `n` have used. */
 void handle_shrink_ops(struct farkv *kv, size_t n);
 /** Release the values that the last mget returned. */
 void handle_release_batch(struct farkv *kv);
@@ -156,28 +156,30 @@ void handle_release_batch(struct farkv *kv);
 void handle_pending(struct farkv *kv);
 
 /**
- * What the slow paths of a handle return that stands for several servers: the caller goes to those of
- * its keys (router.h). No public function returns it.
+ * Result of the slow paths for a handle of several servers: the caller uses the handles of its
+ * keys' servers (router.h). No public function returns it.
  */
 #define HANDLE_CLUSTER (-1)
 
-/** True for errors of a server that may be there later, or whose keys another one may have now. */
+/** True for errors of a server that may answer later, or whose keys another one may have now. */
 bool handle_is_away(int err);
 
-/** `err` of a handle of a cluster's server: have the line name the server, if the error is its own. */
+/**
+ * Add the server's name to the line of `err`, if the error is the server's. For a cluster's handle.
+ */
 void handle_name_server(const struct farkv *kv, int err);
 
-/** The handle is NULL: FARKV_EINVAL with its line. */
+/** FARKV_EINVAL with the line for a handle that is NULL. */
 static inline int handle_missing(void)
 {
 	return err_set(FARKV_EINVAL, "the handle is NULL");
 }
 
-/** A write on a handle that may not write: FARKV_EPERM with the reason in its line. */
+/** FARKV_EPERM with the line for a write on a handle that may not write, and the reason. */
 int handle_not_allowed(const struct farkv *kv);
 /** True if there are enough versions for a write; requests more if not. Never waits. */
 bool handle_has_versions(struct farkv *kv);
-/** They did not come in time: FARKV_ETIMEDOUT with its line. */
+/** FARKV_ETIMEDOUT with the line for versions that did not come in time. */
 int handle_no_versions(void);
 
 /** The error of a key that handle_key() rejects. */
@@ -232,8 +234,8 @@ static inline int handle_value(const struct farkv *kv, const void *value, size_t
 }
 
 /**
- * Count the result of `n` calls or items, inside the critical section: a get that found a value or
- * found none, or a value that was stored. Errors, deletes and questions of presence count as nothing.
+ * Count the result of `n` calls or items, inside the critical section: gets that found a value or
+ * none, and values stored. Errors, deletes and exists are not counted.
  */
 static inline void handle_count(const struct farkv *kv, enum index_kind kind, int result,
 				uint64_t n)
@@ -247,8 +249,8 @@ static inline void handle_count(const struct farkv *kv, enum index_kind kind, in
 }
 
 /**
- * After a mutation: hints, blocks in advance, housekeeping. Never waits. The connection may
- * have gone with its lane.
+ * After a mutation: hints, blocks in advance, housekeeping. Never waits. The connection may have
+ * been closed when its lane broke.
  */
 void handle_after_in_full(struct farkv *kv, const struct index_op *op);
 /** Fast path of handle_after(): false if handle_after_in_full() is needed now. */
@@ -269,19 +271,19 @@ static inline void handle_after(struct farkv *kv, const struct index_op *op)
 /** Totals since the handle was opened; `size` is not set. */
 void handle_counters(const struct farkv *kv, struct farkv_counters *out);
 
-/** Save a connection's counts before it goes. */
+/** Add a connection's counts to the handle's before it is closed. */
 void handle_counters_keep(struct farkv *kv);
 
 /**
- * If the lane broke by itself, end the session: nothing more is told to the server, and no
- * block is reported free, since requests in flight may still write to any. Call it before the
- * critical section is left, if possible.
+ * If the lane broke by itself, end the session: nothing more is sent to the server, and no block is
+ * reported free, because requests in flight may still write to any. Call it before leaving the
+ * critical section, if possible.
  */
 void handle_look_at_lane(struct farkv *kv);
 
 /** Make the error line describe `err`, the result of an operation. */
 void handle_line(struct farkv *kv, int err);
-/** The same for the result that the caller gets; returns it. */
+/** handle_line() for the caller's result; returns it. */
 int handle_result(struct farkv *kv, int err);
 
 #endif

@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * inventory.h - all blocks that a session owns and no operation holds: the allocator's, those on
- * their way back to the server, and the journal of what was here since a sweep began. Sessions
- * that may write have one.
+ * inventory.h - all blocks that a session owns and no operation holds: the allocator's, those to be
+ * returned to the server, and the journal of blocks held since a sweep began. Sessions that may
+ * write have one.
  *
- * Two threads use it, and the handle's takes no lock for it on the fast path:
+ * Two threads use it, and the handle's thread takes no lock for it on the fast path:
  *
  *   the handle's thread inside the critical section (qsbr.h), without the lock;
  *   the handle's thread outside of it, with the lock;
  *   the control thread, with the lock, after it set PENDING_SWEEP or PENDING_RECLAIM and found the
  *   counter even, and only if the flag is still set.
  *
- * qsbr.h shows why that is enough. An operation that waits has left the critical section and
- * holds no block, so a block that is not here is published or in a running operation.
+ * qsbr.h shows why that is enough. An operation that waits has left the critical section and holds
+ * no block, so a block that is not here is published or held by a running operation.
  *
- * The lock is held for work of bounded length, never while waiting for the server. Order of
- * locks: inventory, session, journal.
+ * The lock is held for work of bounded length, never while waiting for the server. Order of locks:
+ * inventory, session, journal.
  */
 #ifndef CLIENT_INVENTORY_H
 #define CLIENT_INVENTORY_H
@@ -57,7 +57,7 @@ static inline void inventory_unlock(struct inventory *inv)
 	pthread_mutex_unlock(&inv->lock);
 }
 
-/** Enter all blocks in the journal, and those that come from now on. */
+/** Add all blocks to the journal, and from now on every block that arrives. */
 void inventory_record(struct inventory *inv);
 
 /**

@@ -15,7 +15,7 @@
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct latency *first;
-static struct latency closed; /* the sum of those that were retired */
+static struct latency closed; /* sum of the retired ones */
 
 /* ---- times ----------------------------------------------------------------------------- */
 
@@ -39,7 +39,7 @@ uint64_t latency_bound(size_t i)
 
 /* ---- one handle's ---------------------------------------------------------------------- */
 
-/* Only its thread writes a word. */
+/* Each word has one writer, the handle's thread. */
 static void add(uint64_t *word, uint64_t n)
 {
 	atom_store_relaxed(word, atom_load_relaxed(word) + n);
@@ -56,7 +56,7 @@ void latency_record(struct latency *l, enum farkv_latency_kind kind, int result,
 	struct farkv_latency *k = &l->kind[kind];
 	uint64_t min = atom_load_relaxed(&k->min_ns);
 
-	/* 0 stands for no call at all. */
+	/* 0 would mean that there was no call. */
 	ns = UTIL_MAX(ns, UINT64_C(1));
 	add(&k->counters[counter_of(ns)], 1);
 	add(&k->sum_ns, ns);

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * latency.h - histograms of the times that calls took (FARKV_OPEN_LATENCY), and the list of all of
- * this process.
+ * latency.h - histograms of the times that calls took (FARKV_OPEN_LATENCY), and the list of all
+ * histograms of this process.
  *
  * Counter i counts times of more than latency_bound(i - 1) and at most latency_bound(i) ns: 16 for
- * each power of two, so that a counter is at most 1/16 of its times wide.
+ * each power of two, so the width of a counter is at most 1/16 of its times.
  *
- * The handle's thread writes; any other may read meanwhile, with loads of whole words. The list has
- * a lock, which every function takes that reads or changes it.
+ * The handle's thread writes; any other may read at the same time, with loads of whole words. The
+ * list has a lock, taken by every function that reads or changes it.
  */
 #ifndef CLIENT_LATENCY_H
 #define CLIENT_LATENCY_H
@@ -31,7 +31,10 @@ struct latency {
 
 /** Add an empty one to the list. NULL: out of memory. */
 struct latency *latency_new(void);
-/** Its handle is closed: add it to the sum of those, and free it. NULL is allowed. */
+/**
+ * A handle is being closed: add its histograms to the sum of closed ones, and free them. NULL is
+ * allowed.
+ */
 void latency_retire(struct latency *l);
 
 /** A call of that kind ended with `result` after `ns`. */

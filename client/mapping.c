@@ -205,7 +205,7 @@ static int region_map(const struct mapping_spec *s, struct mapping *m)
 	if (err)
 		goto err_unmap;
 	/*
-	 * A child that went on writing would be a session unknown to the server (I6). A core
+	 * A child that continued to write would be a session unknown to the server (I6). A core
 	 * dump that read the region would allocate all of it.
 	 */
 	if (madvise(base, all, MADV_DONTFORK) < 0 ||
@@ -219,8 +219,8 @@ static int region_map(const struct mapping_spec *s, struct mapping *m)
 	if (err)
 		goto err_unmap;
 	/*
-	 * On the tmpfs file of kvserver --hugepages the process that first touches a page
-	 * decides by its advice. A failure costs speed only.
+	 * On the tmpfs file of kvserver --hugepages the process that first touches a page decides
+	 * by its advice whether it is huge. A failure only costs speed.
 	 */
 	if (!fd_is_memfd(s->data_fd))
 		(void)madvise(base + s->meta_bytes,
@@ -240,7 +240,7 @@ static int tether_map(int fd, void **tether_out)
 	int errnum;
 	void *p;
 
-	/* Writable, or it would not count as a tether. */
+	/* Writable, because the server counts only writable mappings. */
 	p = mmap(NULL, CHANNEL_TETHER_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED,
 		 fd, 0);
 	if (p != MAP_FAILED &&
@@ -263,7 +263,7 @@ int mapping_tether(int fd, bool peer_may_kill, void **tether_out)
 
 	if (err)
 		return err;
-	/* No fork() in between: see mapping_fork_prepare(). */
+	/* No fork() may come in between: see mapping_fork_prepare(). */
 	pthread_mutex_lock(&cache_lock);
 	err = tether_map(fd, tether_out);
 	pthread_mutex_unlock(&cache_lock);
@@ -277,7 +277,7 @@ static bool same_file(struct file_id a, struct file_id b)
 	return a.dev == b.dev && a.ino == b.ino;
 }
 
-/* A server that adopts a region has the files of the one before, but a heat area of its own. */
+/* A server that adopts a region uses its predecessor's files, but a heat area of its own. */
 static struct mapping *cache_find(const struct mapping_spec *s, const struct region_files *f)
 {
 	struct mapping *m = cache;

@@ -33,12 +33,12 @@ struct mapping_spec {
 };
 
 /**
- * Map the region, or add a user if this process has mapped it from the same files in the same
- * role. Meta area read-only, data area after it at a 2 MiB boundary, heat area after that, always
- * writable; not inherited by children, nor in core dumps.
+ * Map the region, or add a user if this process has mapped the same files in the same role. Meta
+ * area read-only, data area after it at a 2 MiB boundary, heat area after that, always writable;
+ * children do not inherit it, core dumps omit it.
  *
- * 0, FARKV_EFORMAT (size, seal, superblock; the detail says which), FARKV_EPERM (descriptor
- * without the access that the role needs), FARKV_ENOMEM, FARKV_ESYS. Any thread.
+ * 0, FARKV_EFORMAT (size, seal, superblock; the detail says which), FARKV_EPERM (descriptor without
+ * the access that the role needs), FARKV_ENOMEM, FARKV_ESYS. Any thread.
  */
 int mapping_get(const struct mapping_spec *spec, struct mapping **map_out);
 

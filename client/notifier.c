@@ -24,7 +24,7 @@ struct notifier {
 	struct fd_id stand_in; /* in a child: the file that replaced epoll_fd */
 	int watched_fd;    /* or -1 */
 	bool raised;       /* the owner has written to the socket */
-	uint32_t called;   /* atomic: other threads have; ordered after their writes */
+	uint32_t called;   /* atomic: set by other threads, after their writes */
 	uint64_t timer_ns; /* time the timer is set for, or was; 0: not set */
 	struct notifier *prev, *next;
 };
@@ -32,7 +32,7 @@ struct notifier {
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* protects the list */
 static struct notifier *notifiers;
 
-/* ---- life -------------------------------------------------------------------------- */
+/* ---- open and close -------------------------------------------------------------------------- */
 
 static void close_fd(int *fd)
 {
@@ -149,7 +149,7 @@ void notifier_raise(struct notifier *w)
 void notifier_call(struct notifier *w)
 {
 	(void)wakeup_ring(&w->word);
-	/* After the write: a concurrent clear may read once too often, never too rarely. */
+	/* After the write: a concurrent clear may read once too often, but never too rarely. */
 	(void)atom_exchange(&w->called, 1);
 }
 

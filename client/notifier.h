@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * notifier.h - notifier: a descriptor for poll(2) and epoll(7) that its owner, another thread, a
- * timer, or a watched descriptor makes readable.
+ * notifier.h - a descriptor for poll(2) and epoll(7) that its owner, another thread, a timer, or a
+ * watched descriptor makes readable.
  *
- * It is an epoll descriptor over a socket, a timerfd and the watched one, so it stays the same
- * while these come and go. All functions but notifier_call() belong to the owner's thread; any
- * thread may wait on the descriptor.
+ * It is an epoll descriptor over a socket, a timerfd and the watched one, so it stays the same when
+ * these change. All functions but notifier_call() belong to the owner's thread; any thread may wait
+ * on the descriptor.
  *
- * In a child of fork(2) the descriptor is replaced by one that is always readable: the parent's
- * is left alone. An epoll instance of the program to which it was added earlier continues to
+ * In a child of fork(2) the descriptor is replaced by one that is always readable, and the parent's
+ * is not used. An epoll instance of the program to which it was added before the fork continues to
  * watch the parent's (epoll(7)).
  */
 #ifndef CLIENT_NOTIFIER_H
@@ -33,21 +33,21 @@ int notifier_fd(const struct notifier *w);
 void notifier_raise(struct notifier *w);
 
 /**
- * The same from another thread. Publish the reason before; the owner looks for it after the
+ * notifier_raise() from another thread. Publish the reason before; the owner reads it after the
  * notifier_clear() that ends the notification.
  */
 void notifier_call(struct notifier *w);
 
 /**
- * End all notifications by notifier_raise() and notifier_call(). Timer and watched descriptor still
- * count. No system call if there was none.
+ * End all notifications by notifier_raise() and notifier_call(). Timer and watched descriptor
+ * remain. No system call if there was none.
  */
 void notifier_clear(struct notifier *w);
 
 /**
- * Make it readable from `at_ns` (clock_now_ns()) on, or earlier: a timer set for a time between
- * now and `at_ns` stays as it is, so that not each operation sets it. NOTIFIER_NEVER asks for
- * nothing. An expired timer is cleared.
+ * Make it readable from `at_ns` (clock_now_ns()) on, or earlier: a timer set for a time between now
+ * and `at_ns` is kept, so that not each operation sets it. NOTIFIER_NEVER sets no timer. An expired
+ * timer is cleared.
  */
 void notifier_at(struct notifier *w, uint64_t now_ns, uint64_t at_ns);
 /** True if the timer is set for a time in the future. */
@@ -56,7 +56,7 @@ bool notifier_is_set(const struct notifier *w, uint64_t now_ns);
 /** Readable while `fd` is, instead of the descriptor watched before. -1: none. False on failure;
  * then none is watched. */
 bool notifier_watch(struct notifier *w, int fd);
-/** Readable while `fd` is, too, until that is closed. FARKV_ESYS. */
+/** Also make it readable while `fd` is, until `fd` is closed. FARKV_ESYS. */
 int notifier_add(struct notifier *w, int fd);
 /** True if a descriptor is watched. */
 bool notifier_watches(const struct notifier *w);

@@ -183,7 +183,7 @@ int handle_open_member(struct farkv *kv, const struct clustermap *map, uint32_t 
 	if (!err)
 		return 0;
 	handle_name_server(m, err);
-	/* The caller knows nothing of a store yet that could be gone. */
+	/* The caller knows no store yet that could be lost. */
 	m->notified = true;
 	snprintf(m->reason, sizeof(m->reason), "%s", err_detail());
 	return handle_is_away(err) ? 0 : err;
@@ -245,7 +245,7 @@ static int open_by_map(const struct uri *seed, const struct farkv_options *opts,
 	return 0;
 }
 
-/* Maps may change meanwhile: begin again with the newer one. */
+/* The map may change during the attempt: begin again with the newer one. */
 static int open_cluster(const struct uri *seed, const struct farkv_options *opts, uint64_t until_ns,
 			struct clustermap **map_io, struct farkv **kv_out)
 {
@@ -272,7 +272,7 @@ int handle_open_any(const struct uri *seeds, size_t n, const struct farkv_option
 			free(map);
 			return err;
 		}
-		/* A server that ends, or begins again, closes without an answer: FARKV_EPROTOCOL. */
+		/* A server that ends or restarts closes without an answer: FARKV_EPROTOCOL. */
 		if ((!handle_is_away(err) && err != FARKV_EPROTOCOL) || i + 1 == n)
 			break;
 	}
@@ -312,14 +312,16 @@ bool handle_close_begin(struct farkv *kv)
 	}
 	if (!busy_one(kv))
 		return true;
-	/* In a child another thread of the parent may have been using the handle: its state
-	 * is unknown. */
+	/*
+	 * In a child another thread of the parent may have been using the handle, so its state is
+	 * unknown.
+	 */
 	if (handle_busy(kv) == FARKV_EINVAL)
 		opened_add(&kv->opened);
 	return false;
 }
 
-/* Of a cluster's handle the members are closed. */
+/* Close one handle; a cluster's handle has closed its members before. */
 static void close_one(struct farkv *kv, uint64_t until)
 {
 	bool inherited = handle_inherited(kv);

@@ -15,11 +15,11 @@ struct opened {
 	uint64_t number; /* from 1 on; no other handle of this process has had it */
 };
 
-/** Give it a number, as opened_add() does, but it cannot be closed by itself. */
+/** Number a handle that the program cannot close by itself, as opened_add() does. */
 void opened_number(struct opened *o);
 /** `o` is zeroed, or was removed. It gets its number the first time. */
 void opened_add(struct opened *o);
-/** False if it is not there; then *o has not been read. Cost: a walk over all open handles. */
+/** False if it is not in the list; *o has then not been read. Searches all open handles. */
 bool opened_remove(struct opened *o);
 
 /** Around fork(2); see atfork.c. */

@@ -17,12 +17,12 @@
 #include "queue_turn.h"
 
 /* Consecutive polls that could only wait for the server before the thread yields. */
-#define VAIN_POLLS 16u
+#define IDLE_POLLS 16u
 
 /* ---- values that earlier calls returned --------------------------------------------- */
 
 /* The next get, from `r` on, that is about to begin and has a smaller buffer. */
-static struct request *in_need(struct request *r, const struct index_op *op)
+static struct request *next_smaller(struct request *r, const struct index_op *op)
 {
 	while (r && (r->op.kind != INDEX_GET || r->op.buf_bytes >= op->buf_bytes))
 		r = r->next;
@@ -40,8 +40,10 @@ static void swap_buffers(struct index_op *a, struct index_op *b)
 	b->buf_bytes = bytes;
 }
 
-/* The requests that the last poll handed out are idle again. Their large buffers go to gets that
- * are about to begin, whose values may be as large, or back to the lane. */
+/*
+ * The requests that the last poll handed out become idle. Their large buffers go to gets that are
+ * about to begin, whose values may be as large, or back to the lane.
+ */
 static void reclaim(struct farkv *kv)
 {
 	struct queue *q = kv->queue;
@@ -51,7 +53,7 @@ static void reclaim(struct farkv *kv)
 		bool more = index_op_is_oversized(kv->conn.index, &r->op);
 
 		if (more && r->op.kind == INDEX_GET && index_op_used_quarter(&r->op) &&
-		    (next = in_need(next, &r->op)))
+		    (next = next_smaller(next, &r->op)))
 			swap_buffers(&r->op, &next->op);
 		if (more && index_op_is_oversized(kv->conn.index, &r->op))
 			index_op_shrink(kv->conn.index, &r->op);
@@ -76,11 +78,10 @@ void queue_release(struct farkv *kv)
 /* ---- the descriptor ------------------------------------------------------------------ */
 
 /*
- * When the descriptor of farkv_event_fd() is readable: while the next farkv_poll()
- * would find something to do. Each call that may have changed that ends here, in
- * queue_rest(). It first takes back what was said, then says who is to wake the
- * caller (device, clock, control thread), and looks at everything once more after
- * that: what came in between is seen by the look, what comes later wakes.
+ * The descriptor of farkv_event_fd() is readable while the next farkv_poll() would find something
+ * to do. Each call that may have changed that ends in queue_rest(), which first clears the
+ * notification, then sets who is to notify the caller (device, clock, control thread), and then
+ * checks everything once more: the check sees what came before it, and what comes later notifies.
  */
 
 /* True if the next turn has something to do by itself. */
@@ -97,7 +98,7 @@ static bool is_due(const struct farkv *kv)
 		    op_queue_due(&q->opq) ||
 		    xport_broken(kv->conn.lane) || !notifier_watches(kv->notifier))
 			return true;
-		/* Nothing is begun until everything in flight is over. */
+		/* Requests begin only after everything in flight has ended. */
 		if (qsbr_pending(kv->qsbr))
 			return false;
 	}
@@ -110,7 +111,7 @@ static uint64_t due_at(const struct farkv *kv)
 {
 	const struct queue *q = kv->queue;
 	uint64_t at = NOTIFIER_NEVER;
-	/* flags are pending: the waiting are not looked at until all in flight is over */
+	/* flags are pending: waiting requests rest until nothing is in flight */
 	bool held = q->inside && qsbr_pending(kv->qsbr);
 
 	if (q->dialling)
@@ -134,8 +135,10 @@ static void ask_lane(struct farkv *kv)
 
 	if (!kv->conn.session)
 		return;
-	/* A broken lane may stay readable forever, for nothing clears its events. is_due()
-	 * covers the requests that wait for it. */
+	/*
+	 * A broken lane may stay readable forever, because nothing clears its events. is_due()
+	 * covers the requests that wait for it.
+	 */
 	if (xport_broken(lane)) {
 		(void)notifier_watch(kv->notifier, -1);
 		return;
@@ -295,7 +298,7 @@ int queue_submit(struct farkv *kv, const struct farkv_request *reqs, size_t n)
 
 /* ---- completions ------------------------------------------------------------------- */
 
-/* Over mapped memory a value stays where it was found, unless the connection goes. */
+/* Over mapped memory a value stays where it was found, until the connection is closed. */
 static int give_value(struct farkv *kv, struct request *r, struct farkv_completion *c)
 {
 	const struct block_view *view = &r->op.view;
@@ -341,7 +344,7 @@ static void deliver(struct farkv *kv, struct request *r,
 	q->in_flight--;
 }
 
-/* Its time began at op_timeout_ms before its deadline. */
+/* A request began op_timeout_ms before its deadline. */
 static void record(const struct farkv *kv, const struct request *r, int result, uint64_t now_ns)
 {
 	latency_record(kv->latency, FARKV_LATENCY_REQUEST, result,
@@ -372,9 +375,9 @@ static void let_others_run(struct queue *q)
 {
 	if (q->inside || q->done.first ||
 	    (!q->waiting.first && !q->parked && !q->dialling)) {
-		q->vain = 0;
-	} else if (++q->vain >= VAIN_POLLS) {
-		q->vain = 0;
+		q->idle_polls = 0;
+	} else if (++q->idle_polls >= IDLE_POLLS) {
+		q->idle_polls = 0;
 		(void)sched_yield();
 	}
 }
@@ -397,7 +400,7 @@ int queue_poll(struct farkv *kv, struct farkv_completion *out, size_t max)
 }
 
 /* Sleep until a turn may have something to do. */
-static void doze(struct farkv *kv, uint64_t end_ns)
+static void sleep_until_due(struct farkv *kv, uint64_t end_ns)
 {
 	struct queue *q = kv->queue;
 	uint64_t until = end_ns;
@@ -433,7 +436,7 @@ int queue_wait(struct farkv *kv, struct farkv_completion *out, size_t max,
 		queue_turn(kv);
 		if (q->done.first || !q->in_flight || q->now_ns >= end)
 			break;
-		doze(kv, end);
+		sleep_until_due(kv, end);
 		queue_turn_begin(kv);
 	}
 	n = take(kv, out, max);
@@ -461,7 +464,7 @@ void queue_settle(struct farkv *kv)
 		queue_turn_begin(kv);
 		queue_turn(kv);
 		if (under_way(kv->queue))
-			doze(kv, HANDLE_NEVER);
+			sleep_until_due(kv, HANDLE_NEVER);
 		else
 			queue_rest(kv);
 	}

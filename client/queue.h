@@ -11,14 +11,14 @@
  *   taken        handed out: its value is in the request's memory
  *
  * The handle stays inside its critical section (client/qsbr.h) between calls while the op queue is
- * not empty: barriers and sweeps are answered when all of it is over. So when a flag is pending
- * nothing is begun until the op queue is empty; then the section is left, the flag handled, and
- * the section entered again. A program that does not poll delays such answers, as a stopped
- * process does.
+ * not empty: barriers and sweeps are answered when all its operations have ended. So while a flag
+ * is pending no request begins until the op queue is empty; then the handle leaves the critical
+ * section, handles the flag and enters again. A program that does not poll delays such answers, as
+ * a stopped process does.
  *
- * On lanes whose chains are done when posted, the next poll begins requests, not the
- * submission: nothing could happen in between, and requests that begin together share their
- * cache misses. On other lanes a submission posts.
+ * On lanes whose chains are done when posted, requests begin at the next poll, not at the
+ * submission: nothing could happen in between, and requests that begin together share their cache
+ * misses. On other lanes a submission posts.
  *
  * All functions belong to the handle's thread.
  */
@@ -35,7 +35,7 @@ struct farkv;
 
 #define QUEUE_DEPTH_MAX 4096u
 
-/** As farkv_submit() checks a request that is malformed: FARKV_EINVAL with a line. */
+/** Check a request's form as farkv_submit() does: FARKV_EINVAL with a line. */
 int queue_check_request(const struct farkv_request *req);
 /** FARKV_EAGAIN with the line of a full queue of `depth` requests. */
 int queue_full(size_t depth);
@@ -51,7 +51,7 @@ int queue_wait(struct farkv *kv, struct farkv_completion *out, size_t max,
 	       uint32_t timeout_ms);
 
 /**
- * A call ends or a poll begins: what earlier calls returned is no longer the program's. Release
+ * A call ends or a poll begins: the program may no longer use what earlier calls returned. Release
  * it, unless it is small. Sets kv->polled and kv->batched to false.
  */
 void queue_release(struct farkv *kv);
@@ -69,7 +69,7 @@ int queue_event_fd(struct farkv *kv);
  */
 void queue_settle(struct farkv *kv);
 
-/** Begin nothing more, finish what is in flight, leave the critical section. */
+/** Begin no more requests, finish those in flight, leave the critical section. */
 void queue_finish(struct farkv *kv);
 
 #endif

@@ -59,7 +59,7 @@ void queue_free(struct queue *q)
 	free(q);
 }
 
-/* ---- the connection comes and goes --------------------------------------------------- */
+/* ---- attach and detach --------------------------------------------------- */
 
 int queue_keep_value(struct farkv *kv, struct request *r)
 {
@@ -85,7 +85,7 @@ void queue_detach(struct farkv *kv)
 	for (struct request *r = q->done.first; r && !handle_inherited(kv); r = r->next)
 		if (queue_keep_value(kv, r))
 			r->op.result = FARKV_ENOMEM;
-	/* These cannot fail: where holding a value copies it, deliver() has done that. */
+	/* These cannot fail: where holding a value copies it, deliver() has done so already. */
 	for (struct request *r = q->taken.first; r && !handle_inherited(kv); r = r->next)
 		(void)queue_keep_value(kv, r);
 	for (uint32_t i = 0; i < 2 * q->depth; i++)

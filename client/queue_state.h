@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
  * queue_state.h - struct queue: the requests of a handle, in lists by their state (queue.h), and
- * what becomes of them when the connection comes or goes.
+ * what happens to them when a connection is made or closed.
  */
 #ifndef CLIENT_QUEUE_STATE_H
 #define CLIENT_QUEUE_STATE_H
@@ -21,7 +21,7 @@ struct request {
 	uint32_t user;
 	char *line;         /* on the heap: why it failed; NULL: the error's general text */
 	bool begun;         /* `op` is set up: only index_submit() is needed */
-	bool kept;          /* its value does not go with the connection */
+	bool kept;          /* its value remains when the connection is closed */
 	bool parked;        /* in `fresh`: it waits for version numbers */
 	uint64_t region[2]; /* the region in which it was begun */
 };
@@ -34,21 +34,21 @@ struct queue {
 	uint32_t depth;
 	uint32_t in_flight;
 	bool inside; /* inside the critical section */
-	bool dialling; /* a connection is being made, and all but `done` wait for it; ... */
-	bool mending;  /* ... those in `interrupted` will be resumed on it */
-	bool arrived; /* what the waiting need may have come */
-	bool unasked; /* some of the waiting have not asked yet for what they need */
+	bool dialling; /* a connection is being made; all but `done` wait for it, ... */
+	bool mending;  /* ... and `interrupted` will be resumed on it */
+	bool arrived; /* what waiting requests need may have arrived */
+	bool unasked; /* some waiting requests have not asked yet for what they need */
 	struct request *slots; /* 2 * depth: in flight, or with values still in use */
 	struct list idle, fresh, interrupted, waiting, done, taken;
 	struct op_queue opq;
 	struct index_op **ops; /* `depth` of them, scratch space */
 	struct wait_state wait;
 	uint64_t begun_ns;      /* when `wait` began */
-	uint64_t wait_until_ns; /* when to try the waiting again */
+	uint64_t wait_until_ns; /* when to try waiting requests again */
 	uint64_t park_until_ns; /* first deadline of requests without versions */
 	bool parked;            /* some of `fresh` wait for versions */
-	unsigned vain;          /* consecutive polls that could only wait */
-	uint64_t now_ns;        /* when the present call began */
+	unsigned idle_polls;          /* consecutive polls that could only wait */
+	uint64_t now_ns;        /* when the current call began */
 };
 
 /* ---- lists ------------------------------------------------------------------------- */
@@ -88,7 +88,7 @@ static inline void list_move(struct list *to, struct list *from)
 	list_init(from);
 }
 
-/* Last in, first out: its buffers are in the cache. */
+/* A stack: the buffers of the last one are in the cache. */
 static inline void list_push(struct list *l, struct request *r)
 {
 	r->next = l->first;
@@ -101,21 +101,21 @@ static inline void list_push(struct list *l, struct request *r)
 int queue_new(struct farkv *kv);
 
 /**
- * Keep the value of a completed get when the connection goes: what was found is what the caller
- * gets, and may give to a call in which the connection breaks. FARKV_ENOMEM.
+ * Keep the value of a completed get when the connection is closed: the caller gets the value that
+ * was found, and may pass it to a call in which the connection breaks. FARKV_ENOMEM.
  */
 int queue_keep_value(struct farkv *kv, struct request *r);
 /** After queue_detach(), or in a child of fork(). NULL is allowed. */
 void queue_free(struct queue *q);
 
 /**
- * The connection goes, with the operations' buffers; the op queue is empty. Values are held
- * (index_op_hold()), because a finished get keeps its value; if out of memory the result of one
- * that was not taken becomes FARKV_ENOMEM.
+ * The connection is about to be closed, with the operations' buffers; the op queue is empty. Values
+ * are held (index_op_hold()), because a finished get keeps its value; if out of memory, a get that
+ * was not taken gets the result FARKV_ENOMEM.
  */
 void queue_detach(struct farkv *kv);
 
-/** The descriptor exists: there is a new connection, or (detach) it is about to go. */
+/** The descriptor exists: there is a new connection, or (detach) it is about to be closed. */
 void queue_event_attach(struct farkv *kv);
 void queue_event_detach(struct farkv *kv);
 

@@ -20,7 +20,7 @@
 #define STAGES_PER_POLL 8
 /* Times that a poll leaves the critical section to handle pending flags. */
 #define ROUNDS_PER_POLL 4
-/* How long a "no" of the server to earlier requests counts for new ones. */
+/* How long the server's denial of earlier requests counts for new ones. */
 #define DENIALS_NS (10 * NS_PER_MS)
 
 /* ---- ends -------------------------------------------------------------------------- */
@@ -142,7 +142,7 @@ void queue_leave(struct farkv *kv)
 	kv->queue->inside = false;
 }
 
-/* End all requests that are not begun, or wait: there is no connection to their store. */
+/* End all requests that have not begun or wait: there is no connection to their store. */
 static void fail_all(struct farkv *kv, int err)
 {
 	struct queue *q = kv->queue;
@@ -151,7 +151,7 @@ static void fail_all(struct farkv *kv, int err)
 	list_move(&q->fresh, &q->waiting);
 	while ((r = list_take(&q->fresh))) {
 		finish_as(kv, r, err);
-		/* the reason is not what it waited for */
+		/* its wait is not the reason */
 		r->op.wait = INDEX_WAIT_NONE;
 		r->parked = false;
 	}
@@ -201,8 +201,8 @@ static size_t interrupted_ops(struct queue *q)
 
 /*
  * End of relink_ops() for all requests that were begun and have no result. Inside the critical
- * section afterwards. A write with a lost CAS must resolve it before that is left: later the
- * words that it remembers may recur.
+ * section afterwards. A write with a lost CAS must resolve it before the section is left: after
+ * that the words that it remembers may recur.
  */
 static void mend_end(struct farkv *kv, bool dialled)
 {
@@ -212,8 +212,10 @@ static void mend_end(struct farkv *kv, bool dialled)
 	size_t n = interrupted_ops(q);
 
 	q->inside = true;
-	/* Requests submitted before the loss was known were meant for the lost store. If the
-	 * caller cannot know yet, enter() tries again and reports it. */
+	/*
+	 * Requests submitted before the loss was known were meant for the lost store. If the caller
+	 * cannot know yet, enter() tries again and reports it.
+	 */
 	if (!relink_ops_end(kv, q->ops, n, dialled) && (kv->conn.session || kv->notified))
 		fail_all(kv, FARKV_EDISCONNECTED);
 	list_init(&begun);
@@ -233,8 +235,9 @@ static void mend_end(struct farkv *kv, bool dialled)
 }
 
 /*
- * The connection broke under requests, and the op queue is empty: as relink_ops(), but they wait
- * in `interrupted` while a connection is made. Called inside the critical section, or all wait.
+ * The connection broke under requests, and the op queue is empty: like relink_ops(), but they wait
+ * in `interrupted` while a connection is made. Called inside the critical section, or when all
+ * wait.
  */
 static void mend(struct farkv *kv)
 {
@@ -279,7 +282,7 @@ static bool redial(struct farkv *kv)
 	if (!dial_is_over(kv->dial)) {
 		expire(kv, &q->fresh);
 		expire(kv, &q->interrupted);
-		/* No request waits any more: the next one takes over. */
+		/* No request waits any more: the next request continues from here. */
 		if (!q->fresh.first && !q->interrupted.first)
 			q->dialling = q->mending = false;
 		return false;
@@ -358,8 +361,8 @@ int queue_check(struct farkv *kv, const struct request *r,
 }
 
 /*
- * Check and set up a request. Not at its submission, for the limits and rights of the store that
- * it meets count.
+ * Check and set up a request. Not at its submission, because the limits and rights of the store
+ * that it reaches count.
  */
 static int prepare(struct farkv *kv, struct request *r)
 {
@@ -466,7 +469,7 @@ bool queue_must_ask(const struct farkv *kv)
 			      session_call_ready(kv->conn.session));
 }
 
-/* The requests that waited for growth are gone: its answer must not wake others. */
+/* The requests that waited for growth have ended: its answer must not wake others. */
 static void forget_hint(struct farkv *kv)
 {
 	struct queue *q = kv->queue;
@@ -497,7 +500,7 @@ static void need(struct farkv *kv)
 	}
 	if (!queue_must_ask(kv))
 		return;
-	/* A "no" to requests of long ago does not count. */
+	/* A denial of requests of long ago does not count. */
 	if (q->unasked && q->now_ns - q->begun_ns > DENIALS_NS) {
 		q->wait.begun = false;
 		q->begun_ns = q->now_ns;

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * queue_turn.h - how the requests of a queue are driven: the critical section, the op queue,
- * broken lanes. queue.c is the way in and out: submissions, completions, waiting, the descriptor
- * that tells when to drive them.
+ * queue_turn.h - how the requests of a queue are driven: the critical section, the op queue, broken
+ * lanes. queue.c has submissions, completions, waiting, and the descriptor that shows when to drive
+ * them.
  */
 #ifndef CLIENT_QUEUE_TURN_H
 #define CLIENT_QUEUE_TURN_H
 
 #include "queue_state.h"
 
-/** The thread's error line is why `r` failed. */
+/** Keep the thread's error line as the reason why `r` failed. */
 void queue_keep_line(struct request *r);
 
 /** A call begins: read the clock. */
@@ -35,7 +35,7 @@ bool queue_can_begin(const struct queue *q);
 /** True if the session has flags pending and the critical section is left. */
 bool queue_is_called(const struct farkv *kv);
 
-/** True if some of the waiting need something new, or the server has answered. */
+/** True if waiting requests need something new, or the server has answered. */
 bool queue_must_ask(const struct farkv *kv);
 
 /** Leave the critical section; the op queue is empty. */

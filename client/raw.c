@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The blocks never leave the allocator: it holds them as free ones, so that sweeps and RECLAIM
- * treat them as a handle's own. Both happen only outside of the critical section; so each
- * begin checks whether the blocks are still there.
+ * treat them like a handle's. Both happen only outside of the critical section, so each begin
+ * checks whether the blocks are still there.
  */
 #include "config.h"
 
@@ -21,7 +21,7 @@
 
 #include "open.h"
 
-/* Requests use so many blocks in turn, so that no two of a batch meet. */
+/* Requests use this many blocks in turn, so that no two of a batch use the same one. */
 #define BLOCKS 512u
 #define BLOCKS_BYTES (UINT64_C(4) << 20)
 /* Empty polls between two readings of the clock. */
@@ -29,7 +29,7 @@
 
 struct target {
 	uint64_t off;
-	uint64_t word; /* its present first 8 bytes */
+	uint64_t word; /* its current first 8 bytes */
 };
 
 struct raw {
@@ -83,7 +83,7 @@ static void add_write(struct raw *r, size_t i)
 					  .laddr = r->image};
 }
 
-/* A CAS in a block that was written long ago, as a PUT's CAS is in a shared line. */
+/* A CAS in a block that was written long ago, like a PUT's CAS in a shared line. */
 static void add_cas(struct raw *r, size_t i)
 {
 	struct xport_chain *c = &r->chain[i];
@@ -311,7 +311,7 @@ int raw_together(struct raw *r, enum raw_kind kind, size_t n)
 	return err;
 }
 
-/* At most a batch at a time, so that barriers and sweeps need not wait longer. */
+/* At most a batch at a time, so that barriers and sweeps do not wait longer. */
 static int run_some(struct raw *r, enum raw_kind kind, size_t n)
 {
 	int err = enter(r);

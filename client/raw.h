@@ -5,7 +5,7 @@
  *
  * For kvbench's limit, which links it; not part of libfarkv. A raw session is an ordinary
  * writer. It writes only to blocks that the server has granted it, and returns them at the end;
- * their content has a wrong checksum, so it is nobody's value. Requests count as operations
+ * their content has a wrong checksum, so it is never a value. Requests count as operations
  * (qsbr.h): barriers wait for them, and a sweep finds the blocks.
  *
  * One thread. Errors have a detail.
@@ -60,7 +60,7 @@ void raw_close(struct raw *r);
  */
 int raw_run(struct raw *r, enum raw_kind kind, size_t n);
 
-/** The same in parallel: `n` <= RAW_BATCH chains with one doorbell; no RAW_CHASE. */
+/** raw_run() in parallel: `n` <= RAW_BATCH chains with one doorbell; no RAW_CHASE. */
 int raw_together(struct raw *r, enum raw_kind kind, size_t n);
 
 #endif

@@ -2,16 +2,16 @@
 /*
  * Broken connections: a handle makes a new one.
  *
- * A new connection to the same region goes unnoticed: reads are repeated, and a write with
- * unknown outcome is resolved (index_op_resume()). A different region means a restarted
- * server: what the caller knows of the store is gone, which it is told once.
+ * A new connection to the same region goes unnoticed: reads are repeated, and a write with unknown
+ * outcome is resolved (index_op_resume()). A different region means a restarted server: what the
+ * caller knows of the store is lost, which is reported once.
  *
- * If one side ended the session for a reason of its own, the caller is told the reason once
- * before another connection is made.
+ * If one side ended the session for a reason of its own, the caller gets that reason once before
+ * another connection is made.
  *
  * A thread makes the new connection (dial.h): calls wait for it, submitted requests do not block
- * their caller. Errors that may pass are retried until the deadline of the call, or of the last
- * request; others (nobody listens, the server refuses) end them at once.
+ * their caller. Temporary errors are retried until the deadline of the call, or of the last
+ * request; others (nobody listens, the server refuses) end it at once.
  */
 #include "config.h"
 
@@ -27,7 +27,7 @@
 #include "dial.h"
 #include "queue_state.h"
 
-/* After nobody was there calls fail without an attempt for this long. */
+/* After an attempt that found no server, calls fail without an attempt for this long. */
 #define ABSENT_PAUSE_NS (100 * NS_PER_MS)
 
 /* ---- up and down ---------------------------------------------------------------- */
@@ -70,7 +70,7 @@ static void adopt(struct farkv *kv, const struct conn *l)
 }
 
 /* Take the connection from the handle; the caller closes it. */
-static struct conn let_go(struct farkv *kv)
+static struct conn take_conn(struct farkv *kv)
 {
 	struct conn old = kv->conn;
 
@@ -105,7 +105,7 @@ int relink_up(struct farkv *kv, uint64_t deadline_ns, struct clustermap **map_ou
 
 void relink_down(struct farkv *kv)
 {
-	struct conn old = let_go(kv);
+	struct conn old = take_conn(kv);
 
 	if (old.session)
 		conn_close(&old);
@@ -131,7 +131,7 @@ bool relink_stop(struct farkv *kv, uint64_t until_ns)
 /* Have a thread close the connection, if there is one, and make another until `until_ns`. */
 static int dial(struct farkv *kv, uint64_t until_ns)
 {
-	struct conn old = let_go(kv);
+	struct conn old = take_conn(kv);
 	struct conn_order o = order(kv);
 
 	return dial_start(&kv->dial, &o, &old, until_ns);
@@ -145,7 +145,7 @@ static void note_reason(struct farkv *kv, const char *prefix)
 	memcpy(kv->reason, text, sizeof(kv->reason));
 }
 
-/* ---- at the begin of a call ---------------------------------------------------------- */
+/* ---- at the beginning of a call ---------------------------------------------------------- */
 
 static bool same_region(const struct farkv *kv, const uint64_t before[2])
 {
@@ -172,7 +172,7 @@ static int absent(struct farkv *kv, uint64_t now)
 						    NS_PER_MS + 1));
 }
 
-/* The connection broke. 0 if another is being made; otherwise what the caller is told first. */
+/* The connection broke. 0 if another is being made; otherwise the error to report first. */
 static int replace(struct farkv *kv, uint64_t until_ns)
 {
 	bool tells = !session_was_cut(kv->conn.session) && !kv->notified;
@@ -223,14 +223,14 @@ int relink_end(struct farkv *kv)
 	if (err == FARKV_ETIMEDOUT || err == FARKV_ENOMEM ||
 	    err == FARKV_ELINKDOWN)
 		return err;
-	/* The reason of the break is more useful than "nobody is there". */
+	/* The reason of the break is more useful than "no server listens". */
 	if (!kv->broke || kv->notified)
 		note_reason(kv, "cannot reconnect: ");
 	kv->notified = true;
 	return err_set(FARKV_EDISCONNECTED, "%s", kv->reason);
 }
 
-/* An attempt that had begun earlier may have ended at a server that did not have the present map yet. */
+/* An attempt that began earlier may have ended at a server without the current map. */
 int relink(struct farkv *kv)
 {
 	for (;;) {
@@ -249,7 +249,7 @@ int relink(struct farkv *kv)
 /* ---- in the middle of a call ------------------------------------------------------------ */
 
 /* True if the break left this operation without its result, or its value. */
-static bool touched(const struct index_op *op)
+static bool is_affected(const struct index_op *op)
 {
 	return op->result == INDEX_PENDING ||
 	       op->result == FARKV_EDISCONNECTED ||
@@ -286,8 +286,8 @@ static void abandon_all(struct farkv *kv, struct index_op *const *ops, size_t n)
 }
 
 /*
- * There is no connection to the store of these operations: end those that the break touched, and
- * drop what handle_after() would tell its server.
+ * There is no connection to the store of these operations: end those that the break affected, and
+ * drop what handle_after() would send to its server.
  */
 static void give_up(struct farkv *kv, struct index_op *const *ops, size_t n,
 		    int err)
@@ -300,7 +300,7 @@ static void give_up(struct farkv *kv, struct index_op *const *ops, size_t n,
 	for (size_t i = 0; i < n; i++) {
 		ops[i]->near_full = false;
 		ops[i]->cls = 0;
-		if (!touched(ops[i]) || ops[i]->result == FARKV_EMAYBE)
+		if (!is_affected(ops[i]) || ops[i]->result == FARKV_EMAYBE)
 			continue;
 		ops[i]->result = err;
 		ops[i]->wait = INDEX_WAIT_NONE;
@@ -358,7 +358,7 @@ bool relink_ops_end(struct farkv *kv, struct index_op *const *ops, size_t n, boo
 	for (size_t i = 0; i < n; i++) {
 		if (stale && ops[i]->doubt == DOUBT_OPEN)
 			ops[i]->doubt = DOUBT_NONE;
-		if (touched(ops[i]))
+		if (is_affected(ops[i]))
 			index_op_resume(ops[i]);
 	}
 	return true;

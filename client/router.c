@@ -32,7 +32,7 @@ void router_settle(struct farkv *kv)
 			queue_settle(m);
 			atom_store_relaxed(&m->busy, false);
 		}
-		/* Before the next map is taken: a lease by that one does not cover them. */
+		/* Before the next map is taken: a lease under that map does not cover them. */
 		if (queue_in_flight(m) > 0 && !router_lease_covers_now(kv, m))
 			r->uncovered[i] = queue_in_flight(m);
 		atom_store_publish(&m->routed, 0u);
@@ -95,6 +95,6 @@ void *router_scratch(struct router_scratch *s, size_t bytes)
 		if (!s->mem)
 			s->bytes = 0;
 	}
-	/* For no bytes, too, the result is not NULL. */
+	/* Also for 0 bytes the result is not NULL. */
 	return bytes ? s->mem : s;
 }

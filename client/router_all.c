@@ -20,7 +20,7 @@
 #define POSITION_BITS (64 - SERVER_BITS)
 static_assert(CLUSTERMAP_SERVERS_MAX <= 1u << SERVER_BITS, "a cursor holds the server");
 
-/* The items whose hash is below `end`; they are in the order of their hashes. */
+/* Number of items whose hash is below `end`; they are sorted by hash. */
 static size_t below(const struct farkv *m, const struct farkv_scan_item *items, size_t n,
 		    uint64_t end)
 {
@@ -31,8 +31,8 @@ static size_t below(const struct farkv *m, const struct farkv_scan_item *items, 
 
 /*
  * Scan a server from `position` on. *position becomes one that a cursor can hold, or 0 at the end;
- * items from there on are left to the next call. More than `max` keys may lie between two such
- * positions, but not by chance: hashes that share 58 bits.
+ * items from there on are left to the next call. More than `max` keys between two such positions
+ * (hashes that share 58 bits) do not happen by chance.
  */
 static int scan_member(struct farkv *m, uint64_t *position, size_t max,
 		       const struct farkv_scan_item **items_out, size_t *n_out)
@@ -121,7 +121,7 @@ struct all {
 	struct router *r;
 	int (*call)(struct farkv *m, void *one); /* *one: what it returns */
 	void (*add)(void *sum, const void *one);
-	const void *start; /* what *one begins with */
+	const void *start; /* initial content of *one */
 	size_t bytes;      /* of *one */
 	uint64_t servers;  /* without those that have no keys */
 	uint8_t *ones;     /* of each server */
@@ -139,7 +139,7 @@ static int call_one(void *arg, uint32_t server)
 	return a->call(a->r->member[server], one_of(a, server));
 }
 
-/* Then read each server's error by take_result(), and what it returned by one_of(). */
+/* Afterwards take_result() has each server's error, and one_of() its result. */
 static int call_all(struct all *a)
 {
 	struct router *r = a->r;
@@ -163,7 +163,7 @@ static int take_result(const struct all *a, uint32_t server)
 	return err;
 }
 
-/* Add up what all servers return; the error of the first that fails. */
+/* Add up the results of all servers; returns the error of the first that fails. */
 static int sum_up(struct farkv *kv, struct all *a, void *sum)
 {
 	int err = router_begin(kv);
@@ -257,13 +257,13 @@ static void add_fields(void *sum, const void *one, size_t size)
 	}
 }
 
-/* 0: none. */
+/* The smaller of two numbers, of which 0 counts as none. */
 static uint64_t smallest(uint64_t a, uint64_t b)
 {
 	return a && b ? UTIL_MIN(a, b) : a | b;
 }
 
-/* Fields of farkv_stats of which a sum means nothing. */
+/* Set the fields of farkv_stats whose sum would be meaningless. */
 static void stats_extremes(struct farkv_stats *sum, const struct farkv_stats *a,
 			   const struct farkv_stats *b)
 {
@@ -325,8 +325,10 @@ static int fsck(struct farkv *m, void *one)
 	return farkv_fsck(m, f);
 }
 
-/* The place of the first problem, and what could not be decided, are those of the first server that
- * has any. */
+/*
+ * The place of the first problem and of the first undecided item are those of the first server that
+ * has any.
+ */
 static void add_fsck(void *all, const void *single)
 {
 	struct farkv_fsck *sum = all, before = *sum;
@@ -348,7 +350,7 @@ int router_fsck(struct farkv *kv, struct farkv_fsck *sum)
 	return sum_up(kv, &a, sum);
 }
 
-/* No size: the server has none that is larger. */
+/* *one without a size: the server has no larger one. */
 static int class_next(struct farkv *m, void *one)
 {
 	struct farkv_class *c = one;

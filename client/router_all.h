@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * router_all.h - calls on a handle of several servers that concern all of them. All that send a request
- * do so to all servers at the same time (fanout.h). An error names its server; if several fail, it is that
- * of the first in the map's order.
+ * router_all.h - calls on a handle of several servers that concern all of them. Requests go to all
+ * servers at the same time (fanout.h). An error names its server; if several fail, it is the first
+ * one's in the map's order.
  */
 #ifndef CLIENT_ROUTER_ALL_H
 #define CLIENT_ROUTER_ALL_H
@@ -10,17 +10,17 @@
 #include "handle.h"
 
 /**
- * As farkv_scan(), one server after the other. A cursor is the server's index in the map, 6 bits, and
- * the first 58 bits of a position in its store; so a call ends at such a position.
+ * As farkv_scan(), one server after another. A cursor is the server's index in the map, 6 bits, and
+ * the first 58 bits of a position in its store; a call ends at such a position.
  */
 int router_scan(struct farkv *kv, uint64_t *cursor, size_t max,
 		const struct farkv_scan_item **items_out, size_t *n_out);
-/** As farkv_clear(), on all servers, also if one fails; the first error. */
+/** As farkv_clear(), on all servers, even if one fails; returns the first error. */
 int router_clear(struct farkv *kv, uint64_t *deleted_out);
 
 /** As farkv_ping(); the longest time. */
 int router_ping(struct farkv *kv, uint64_t *rtt_ns_out);
-/** As farkv_stats(), farkv_fsck(): sums, or the largest where a sum means nothing. */
+/** As farkv_stats(), farkv_fsck(): sums, or the largest value where a sum is meaningless. */
 int router_stats(struct farkv *kv, struct farkv_stats *sum);
 int router_fsck(struct farkv *kv, struct farkv_fsck *sum);
 /** As farkv_class_next(): sums over the servers. */

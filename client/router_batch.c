@@ -23,7 +23,7 @@ struct batch_ops {
 	/* Run the batch of one server, and give its results to the caller's items. Several run at once,
 	 * in different threads: write to this server's items only. */
 	int (*run)(struct batch *b, uint32_t server);
-	/* Give a result to an item without running it, or in place of what that found. */
+	/* Set an item's result without running it, or instead of its result. */
 	void (*set_item)(struct batch *b, size_t item, int err);
 };
 
@@ -34,11 +34,11 @@ struct batch {
 	size_t n;
 	uint8_t *part;   /* copies of the items, by server */
 	uint32_t *order; /* which item of the caller's each of `part` is */
-	uint32_t n_servers; /* as the items are divided: the map may get more meanwhile */
+	uint32_t n_servers; /* when the items were divided; a newer map may have more */
 	size_t first[CLUSTERMAP_SERVERS_MAX + 1]; /* of each server, in `part` */
 	uint8_t *keys;   /* copies */
 	uint8_t *found;  /* mexists: for each of the caller's items 1 if its key has a value, else 0 */
-	/* the first failed item of the caller's */
+	/* the caller's first failed item */
 	size_t failed;
 	int err;
 	char line[ERR_LINE_MAX];
@@ -88,7 +88,7 @@ static void sort(struct batch *b)
 		b->order[at[owner_of(b, i)]++] = (uint32_t)i;
 }
 
-/* Keys that can be valid; others are refused without being read. */
+/* Length of a key that may be valid; others are refused without being read. */
 static size_t copied(const struct key_of *k)
 {
 	return k->key && k->key_len <= FARKV_KEY_MAX ? k->key_len : 0;
@@ -117,7 +117,7 @@ static int reserve(struct batch *b)
 	return 0;
 }
 
-/* All keys are copied before a server's batch may release what they lie in. */
+/* Copy all keys, because a server's batch may release the memory that keys lie in. */
 static void copy_keys(struct batch *b)
 {
 	uint8_t *to = b->keys;
@@ -137,8 +137,8 @@ static void copy_keys(struct batch *b)
 /* ---- failures -------------------------------------------------------------------------- */
 
 /*
- * The batch of a server has failed with `err`: its line says which item of `n`, or it concerns all.
- * Keep the failure of the call's first item.
+ * The batch of a server has failed with `err`: its line names an item of `n`, or the error concerns
+ * all. Keep the failure of the call's first item.
  */
 static void note(struct batch *b, uint32_t server, size_t n, int err)
 {
@@ -179,8 +179,8 @@ static void abort_all(struct batch *b)
 }
 
 /*
- * To wake a thread takes some microseconds, two or three round trips by RDMA: it is worth that for a server
- * that is not connected, and for as many items as need more of them.
+ * Waking a thread takes some microseconds, two or three round trips by RDMA. It pays for a server
+ * that is not connected, and for at least this many items.
  */
 #define THREAD_ITEMS 64u
 static uint64_t slow_servers(const struct batch *b, uint64_t servers)
@@ -220,7 +220,10 @@ static void run_all(struct batch *b)
 	}
 }
 
-/* What no lease covers does not count. A wait for a lease may install a newer map: all batches have ended. */
+/*
+ * Results that no lease covers do not count. A wait for a lease may install a newer map, because
+ * all batches have ended.
+ */
 static void judge_all(struct batch *b)
 {
 	uint64_t ended;
@@ -241,7 +244,7 @@ static void judge_all(struct batch *b)
 	}
 }
 
-/* The servers of the items; *blocked_out: one of the items has to wait. */
+/* The set of the items' servers; *blocked_out: an item's partition is blocked. */
 static uint64_t servers_of(const struct batch *b, bool *blocked_out)
 {
 	const struct router *r = b->kv->router;
@@ -261,7 +264,7 @@ static uint64_t servers_of(const struct batch *b, bool *blocked_out)
 	return set;
 }
 
-/* Begin with the servers that the items have by the newest map. */
+/* Begin calls with the servers that have the items by the newest map. */
 static int enter(struct batch *b, uint64_t *servers_out)
 {
 	uint64_t until = 0;
@@ -373,7 +376,10 @@ int router_mget_into(struct farkv *kv, struct farkv_get_into_item *items, size_t
 
 /* ---- mput ------------------------------------------------------------------------------ */
 
-/* Values of other servers' items may lie in this server's memory: keep what it returned before. */
+/*
+ * Values of other servers' items may lie in this server's memory: keep what its previous call
+ * returned.
+ */
 static int put_run(struct batch *b, uint32_t server)
 {
 	struct farkv_put_item *part = (struct farkv_put_item *)(void *)b->part + b->first[server];
@@ -392,7 +398,7 @@ static int put_run(struct batch *b, uint32_t server)
 	return err;
 }
 
-/* A put that was done may be lost. */
+/* The lease did not cover a put that was executed: it may be lost. */
 static void put_set(struct batch *b, size_t item, int err)
 {
 	struct farkv_put_item *it = (struct farkv_put_item *)b->items + item;

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * router_batch.h - batches on a handle of several servers: the items of each server are one batch of
- * its own, in their order. If servers are not connected, or have many of the items and are reached by RDMA,
- * the batches run at the same time, in helper threads and the caller's (fanout.h); otherwise the caller's
- * thread runs them one after the other, so that round trips and waits add up.
+ * router_batch.h - batches on a handle of several servers: the items of each server are a batch of
+ * their own, in their order. If servers are not connected, or have many of the items and are
+ * reached by RDMA, the batches run at the same time, in helper threads and the caller's (fanout.h);
+ * otherwise the caller's thread runs them one after another, so that round trips and waits add up.
  *
- * A failure ends the batch of its server alone; the result is that of the first item that failed.
- * Arguments are checked, except that another call may be running. Keys are copied, because what an
- * earlier call returned may be a key: that memory is its server's, and the batch on that server
- * releases it while others run.
+ * A failure ends the batch of its server only; the result is that of the first item that failed.
+ * Arguments are checked, except that another call may be running. Keys are copied, because a key
+ * may lie in memory that an earlier call returned: the batch on that memory's server releases it
+ * while others run.
  */
 #ifndef CLIENT_ROUTER_BATCH_H
 #define CLIENT_ROUTER_BATCH_H

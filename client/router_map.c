@@ -19,17 +19,17 @@
 #include "queue_state.h"
 #include "relink.h"
 
-/* Between two questions for a newer map, and the time for one server to answer. */
+/* Pause between two requests for a newer map, and the time for one server to answer. */
 #define ASK_PAUSE_NS (50 * NS_PER_MS)
 #define ASK_NS (200 * NS_PER_MS)
-/* ... while calls wait for a partition, of which the server tells by itself. */
+/* ... while calls wait for a partition, which the server announces unasked. */
 #define ASK_BLOCKED_NS NS_PER_SEC
-/* Between two looks at the lease, or for a map. */
+/* Pause between two checks of the lease, or for a map. */
 #define LOOK_NS NS_PER_MS
 
 /* ---- newer maps ---------------------------------------------------------------------------- */
 
-/* The new map's list of servers begins with the old one's. */
+/* True if the new map's list of servers begins with the old one's. */
 static bool extends(const struct clustermap *map, const struct clustermap *old)
 {
 	if (map->n_servers < old->n_servers || map->seed != old->seed)
@@ -42,8 +42,8 @@ static bool extends(const struct clustermap *map, const struct clustermap *old)
 }
 
 /*
- * Partitions of servers that have announced what they got are no longer unannounced; nor are those of a server
- * that is not connected, since it connects by the newest map only.
+ * Count the unannounced partitions: not those of servers that have announced their map, nor of a
+ * server that is not connected, because it connects by the newest map only.
  */
 static void count_unannounced(struct router *r)
 {
@@ -67,13 +67,13 @@ static void mark_unannounced(struct router *r, const struct clustermap *map)
 	}
 }
 
-/* A server that was added: a handle of it, as the program has made others. */
+/* Make a handle of a server that was added, with the options of the other members. */
 static int add_member(struct farkv *kv, const struct clustermap *map, uint32_t i)
 {
 	const struct router *r = kv->router;
 	int err = handle_open_member(kv, map, i, clock_now_ns() + ASK_NS, NULL), fd;
 
-	/* If it refuses this client, calls for its keys tell so. */
+	/* If it refuses this client, calls for its keys report that. */
 	if (!r->member[i])
 		return err;
 	err = buffers_register_all(&r->member[i]->buffers, &r->member[0]->buffers);
@@ -85,7 +85,7 @@ static int add_member(struct farkv *kv, const struct clustermap *map, uint32_t i
 	return fd < 0 ? fd : notifier_add(kv->notifier, fd);
 }
 
-/* Connections to servers that have not lost anything are as good as before. */
+/* Install the map. Connections to servers that have not lost anything are kept. */
 static bool install(struct farkv *kv, const struct clustermap *map)
 {
 	struct router *r = kv->router;
@@ -95,7 +95,10 @@ static bool install(struct farkv *kv, const struct clustermap *map)
 	for (uint32_t i = r->map.n_servers; i < map->n_servers; i++)
 		if (!r->member[i] && add_member(kv, map, i))
 			return false;
-	/* It can have had keys of this handle only if it had begun, and this handle knew it with partitions. */
+	/*
+	 * It lost keys of this handle only if it had begun, and this handle knew it with
+	 * partitions.
+	 */
 	for (uint32_t i = 0; i < r->map.n_servers; i++)
 		if (map->server[i].emptied > r->map.server[i].emptied && r->map.server[i].emptied &&
 		    r->map.server[i].partitions)
@@ -151,7 +154,10 @@ bool router_take_maps(struct farkv *kv)
 	for (uint32_t i = 0; i < r->map.n_servers; i++) {
 		struct farkv *m = r->member[i];
 
-		/* What runs there counts by the lease before its map came: that one waits until then. */
+		/*
+		 * Operations there count by a lease from before its map: the map waits until they
+		 * have ended.
+		 */
 		if (map_waits(m) && !atom_load_relaxed(&m->routed))
 			newer |= take_map(kv, m);
 	}
@@ -174,7 +180,7 @@ static bool ask(struct farkv *kv, const struct farkv *m)
 	return newer;
 }
 
-/* Those first that seem to be there. Keeps the error's line. */
+/* Ask those servers first that are probably there. Keeps the error's line. */
 static void ask_all(struct farkv *kv)
 {
 	struct router *r = kv->router;
@@ -217,10 +223,13 @@ bool router_wait_for_map(struct farkv *kv, uint64_t until_ns)
 	return true;
 }
 
-/* True: no newer map was there when the call was seen by the control thread. */
+/* True if no newer map was there when the control thread could see the call. */
 static bool route(struct farkv *m)
 {
-	/* The word, then the look for a map; the control thread does both the other way around. */
+	/*
+	 * Store the word, then check for a map; the control thread does the two in the opposite
+	 * order.
+	 */
 	if (m->qsbr->fence) {
 		(void)atom_exchange(&m->routed, 1u);
 	} else {
@@ -318,14 +327,14 @@ static bool covers(const struct farkv *m, uint64_t at_ns)
 	return m->conn.session && session_lease_ns(m->conn.session) > at_ns;
 }
 
-/* Wait until a lease covers `at_ns`. False: none will, or the map is another one. */
+/* Wait until a lease covers `at_ns`. False: none will, or the map has changed. */
 static bool await(struct farkv *kv, const struct farkv *m, uint64_t at_ns)
 {
 	struct router *r = kv->router;
 	uint64_t epoch = r->map.epoch;
 
 	while (!covers(m, at_ns)) {
-		/* What the member's map led to is over, and no later lease covers it. */
+		/* Operations by the member's old map have ended, and no later lease covers them. */
 		if (!router_is_connected(m) || map_waits(m) || clock_now_ns() >= at_ns + kv->op_timeout_ns)
 			return false;
 		clock_sleep_ns(LOOK_NS);
@@ -440,7 +449,7 @@ static int ask_followers(const struct router *r, uint64_t *set, uint64_t until_n
 	return err;
 }
 
-/* Until all followers have all that was written before, or `until_ns`. */
+/* Wait until all followers have all earlier writes, or `until_ns`. */
 static int wait_for_all(struct farkv *kv, uint64_t until_ns)
 {
 	const struct router *r = kv->router;
@@ -471,7 +480,10 @@ int router_wait_followers(struct farkv *kv, uint32_t timeout_ms)
 	if (!r->leased || !r->map.replicas)
 		return router_end(kv, err_set(FARKV_ENOTSUP, "farkv_wait_followers: the cluster has no "
 							     "followers: kvcli cluster init --replicas 1"));
-	/* All servers by one map: keys may move from one that is to answer yet to one that has answered. */
+	/*
+	 * All servers by one map: keys may move from a server that has not answered to one that
+	 * has.
+	 */
 	do {
 		epoch = r->map.epoch;
 		err = r->lost ? 0 : wait_for_all(kv, until);

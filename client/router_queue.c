@@ -27,7 +27,7 @@ size_t router_in_flight(const struct farkv *kv)
 
 /* ---- submit ---------------------------------------------------------------------------- */
 
-/* Make all queues before the first request: the handle takes no more than each of its members. */
+/* Make all queues before the first request, so that the handle accepts as many as each member. */
 static int queues_reserve(const struct router *r)
 {
 	for (uint32_t i = 0; i < r->map.n_servers; i++) {
@@ -40,8 +40,8 @@ static int queues_reserve(const struct router *r)
 }
 
 /*
- * Begin with the servers of the requests by the newest map. *n_io: how many of these, from the first on,
- * do not have to wait for their partition. Requests in flight end before a map is taken.
+ * Begin with the requests' servers by the newest map. *n_io: how many of the first requests need
+ * not wait for their partition. Requests in flight end before a map is taken.
  */
 static void route(struct farkv *kv, const struct farkv_request *reqs, size_t *n_io)
 {
@@ -69,9 +69,9 @@ static void route(struct farkv *kv, const struct farkv_request *reqs, size_t *n_
 }
 
 /*
- * How many of `n` requests can go to their servers, from the first on. If the first one cannot: FARKV_EAGAIN
- * while there are completions to come; otherwise nothing would tell the caller when to try again, so this
- * waits.
+ * How many of the first of `n` requests can go to their servers. If the first one cannot:
+ * FARKV_EAGAIN while completions are outstanding; otherwise nothing would notify the caller to try
+ * again, so this waits.
  */
 static int route_some(struct farkv *kv, const struct farkv_request *reqs, size_t n)
 {
@@ -90,7 +90,7 @@ static int route_some(struct farkv *kv, const struct farkv_request *reqs, size_t
 	}
 }
 
-/* How many of the requests, from the first on, can be accepted; an error if none. */
+/* How many of the first requests can be accepted; an error if none. */
 static int acceptable(const struct farkv *kv, const struct farkv_request *reqs, size_t n)
 {
 	size_t depth = kv->router->member[0]->queue->depth, used = router_in_flight(kv), i = 0;
@@ -103,7 +103,7 @@ static int acceptable(const struct farkv *kv, const struct farkv_request *reqs, 
 	return err ? err : queue_full(depth);
 }
 
-/* Submit those of one server together: they share a doorbell. */
+/* Submit the requests of one server together: they share a doorbell. */
 static int submit_to(struct router *r, uint32_t server, const struct farkv_request *reqs, size_t n)
 {
 	struct farkv_request *part = r->items.mem;
@@ -138,8 +138,8 @@ int router_submit(struct farkv *kv, const struct farkv_request *reqs, size_t n)
 
 /* ---- completions ----------------------------------------------------------------------- */
 
-/* The server's lease does not cover them. Those that failed, failed. */
-static void spoil(struct farkv_completion *c, size_t n, const struct farkv *m)
+/* Change results that the server's lease does not cover. Failed requests remain failed. */
+static void mark_uncovered(struct farkv_completion *c, size_t n, const struct farkv *m)
 {
 	for (size_t i = 0; i < n; i++) {
 		bool reads = c[i].kind == FARKV_REQUEST_GET || c[i].kind == FARKV_REQUEST_EXISTS;
@@ -154,7 +154,7 @@ static void spoil(struct farkv_completion *c, size_t n, const struct farkv *m)
 	}
 }
 
-/* How many of these completions of a server, the first ones, no lease covers. */
+/* How many of the server's first completions no lease covers. */
 static size_t count_uncovered(struct farkv *kv, const struct farkv *m, size_t n)
 {
 	size_t *uncovered = &kv->router->uncovered[m->server];
@@ -165,8 +165,9 @@ static size_t count_uncovered(struct farkv *kv, const struct farkv *m, size_t n)
 }
 
 /*
- * Look for a newer map if a completion told that a server is away. Not while requests are in flight, which
- * would go on by a map that they did not begin by; farkv_submit() takes what other servers send.
+ * Look for a newer map if a completion's server did not answer. Not while requests are in flight,
+ * which would continue by another map than they began by; farkv_submit() takes what other servers
+ * send.
  */
 static void renew(struct farkv *kv, const struct farkv_completion *c, size_t n)
 {
@@ -188,19 +189,19 @@ int router_poll(struct farkv *kv, struct farkv_completion *completions, size_t m
 	char line[ERR_LINE_MAX];
 	size_t n = 0;
 
-	/* All are polled, even if `max` is 0, so that each goes on. */
+	/* Poll all, even if `max` is 0, so that each makes progress. */
 	for (uint32_t i = 0; i < n_servers; i++) {
 		struct farkv *m = r->member[(r->next + i) % n_servers];
 		int taken = farkv_poll(m, completions ? completions + n : NULL, max - n);
 
 		if (completions && taken > 0)
-			spoil(completions + n, count_uncovered(kv, m, (size_t)taken), m);
+			mark_uncovered(completions + n, count_uncovered(kv, m, (size_t)taken), m);
 		if (queue_in_flight(m) == 0)
 			router_leave_all(kv, UINT64_C(1) << m->server);
 		if (taken < 0 && n == 0)
 			return taken;
 		if (taken < 0)
-			break; /* after those that are delivered now */
+			break; /* deliver the previous ones first */
 		n += (size_t)taken;
 		if (taken > 0)
 			snprintf(line, sizeof(line), "%s", err_detail());
@@ -215,7 +216,7 @@ int router_poll(struct farkv *kv, struct farkv_completion *completions, size_t m
 	return (int)n;
 }
 
-/* True if some requests wait for a card, not for a server. */
+/* True if some requests wait for a device, not for a server. */
 static bool any_inside(const struct router *r)
 {
 	for (uint32_t i = 0; i < r->map.n_servers; i++)
@@ -233,10 +234,10 @@ static bool any_done(const struct router *r)
 }
 
 /*
- * All wait for their servers: sleep until one of them, in turn, has news, a millisecond at most. The
- * completions are left to router_poll(), which looks at leases.
+ * All wait for their servers: sleep until one of them, in turn, has news, a millisecond at most.
+ * The completions are left to router_poll(), which checks leases.
  */
-static void doze(struct router *r)
+static void sleep_a_moment(struct router *r)
 {
 	int n;
 
@@ -266,7 +267,7 @@ int router_wait(struct farkv *kv, struct farkv_completion *completions, size_t m
 			atom_spin_hint();
 			continue;
 		}
-		doze(r);
+		sleep_a_moment(r);
 	}
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * router_queue.h - requests on a handle of several servers: each member has a queue, as deep as the
- * handle's, so that none of them is full before the handle is.
+ * router_queue.h - requests on a handle of several servers: each member has a queue as deep as the
+ * handle's, so that no member's is full before the handle's.
  */
 #ifndef CLIENT_ROUTER_QUEUE_H
 #define CLIENT_ROUTER_QUEUE_H

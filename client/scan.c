@@ -19,8 +19,8 @@ static int scan_reserve(struct farkv *kv)
 }
 
 /*
- * The connection broke: make another one. 0: go on, the cursor is good for it. A get that was
- * interrupted stands for the scan.
+ * The connection broke: make another one. 0: continue, the cursor is valid for it. Done as for an
+ * interrupted get.
  */
 static int connect_again(struct farkv *kv, int err)
 {
@@ -47,7 +47,9 @@ int scan_next(struct farkv *kv, uint64_t *cursor, size_t max)
 	return err ? handle_result(kv, err) : 0;
 }
 
-/* The keys that belong to this server: a cluster's may have copies of others' keys. */
+/*
+ * Delete the keys that belong to this server: a cluster's server may have copies of others' keys.
+ */
 static int delete_own(struct farkv *kv, const struct farkv_scan_item *items, size_t n,
 		      uint64_t *deleted_out)
 {

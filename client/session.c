@@ -19,8 +19,8 @@
 #include "session_state.h"
 
 /*
- * Waits are cut into slices: a condition variable cannot use CLOCK_BOOTTIME, and after the
- * machine slept a passed deadline must be noticed soon.
+ * Waits are cut into slices: a condition variable cannot use CLOCK_BOOTTIME, and after a suspend of
+ * the machine a passed deadline must be noticed soon.
  */
 #define WAIT_SLICE_NS (200 * NS_PER_MS)
 /* Buffer for a message on the handle's thread, whose stack may be small. */
@@ -39,7 +39,7 @@ void session_wakes(struct session *s, struct notifier *w, bool grants)
 	pthread_mutex_unlock(&s->lock);
 }
 
-/* ---- the end ---------------------------------------------------------------- */
+/* ---- end ---------------------------------------------------------------- */
 
 bool session_was_cut(struct session *s)
 {
@@ -69,7 +69,7 @@ int session_reason(struct session *s)
 	return FARKV_EDISCONNECTED;
 }
 
-/* ---- life --------------------------------------------------------------------- */
+/* ---- begin and free --------------------------------------------------------------------- */
 
 static void sync_init(struct session *s)
 {
@@ -106,7 +106,7 @@ int session_begin(struct channel *ch, const struct superblock *sb,
 	s->next_req = 1; /* HELLO was number 1 */
 	s->grants_tail = &s->inbox.grants;
 	s->out_tail = &s->out_head;
-	s->tells_hits = !ch->tether;
+	s->sends_hits = !ch->tether;
 	s->qsbr.hits = ch->tether ? ch->tether : &s->hits;
 	sync_init(s);
 	/* From here on the control thread uses it. */
@@ -256,7 +256,7 @@ int session_post(struct session *s, struct msg *m, const struct block_ref *refs,
 	bool grant = m->type == MSG_GRANT_REQ;
 	int err;
 
-	if (s->tells_hits && (m->type == MSG_STATS_REQ || m->type == MSG_BYE)) {
+	if (s->sends_hits && (m->type == MSG_STATS_REQ || m->type == MSG_BYE)) {
 		struct msg hits = session_hits_message(s);
 
 		err = send_numbered(s, &hits, NULL, deadline_ns);
@@ -336,7 +336,10 @@ void session_keep_lease(struct session *s, uint32_t lease_ms, const uint32_t *ro
 	s->lease_asked_ns = clock_now_ns();
 	s->routed = routed;
 	pthread_mutex_unlock(&s->lock);
-	/* The control thread goes on when the answer comes. A socket without room has a silent server. */
+	/*
+	 * The control thread continues when the answer comes. A socket that stays full has a silent
+	 * server.
+	 */
 	if (session_post(s, &m, NULL, clock_now_ns() + NS_PER_SEC) == FARKV_ETIMEDOUT)
 		session_lost(s, ETIMEDOUT);
 }
@@ -436,8 +439,8 @@ uint64_t session_sent(const struct session *s)
 }
 
 /*
- * Name the blocks that the journal holds, for a session that leaves answers no questions. A sweep
- * that begins later asks nothing of a session that has returned everything.
+ * Name the blocks that the journal holds, because a session that has ended answers no questions. A
+ * later sweep asks nothing of a session that has returned everything.
  */
 static int claims_send(struct session *s, uint64_t until_ns)
 {

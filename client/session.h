@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * session.h - a handle's conversation with its server after WELCOME.
+ * session.h - a handle's communication with its server after WELCOME.
  *
  * The handle's thread sends requests and may wait for answers. The control thread receives
- * everything: it keeps blocks and prefixes for the handle in the grants inbox, answers BARRIER,
+ * everything: it puts blocks and prefixes for the handle into the grants inbox, answers BARRIER,
  * SWEEP and RECLAIM, and ends the session when the socket ends.
  *
- * No answer is lost to a deadline: a GRANT that comes after its request was given up goes to
- * the inbox, too.
+ * No answer is lost to a deadline: a GRANT that comes after its request was given up goes to the
+ * inbox, too.
  */
 #ifndef CLIENT_SESSION_H
 #define CLIENT_SESSION_H
@@ -64,13 +64,13 @@ int session_call(struct session *s, struct msg *m, uint8_t expect,
 		 struct msg *answer_out, uint64_t deadline_ns);
 
 /**
- * The same in two halves, without waiting: session_call_begin() sends, session_call_take() takes
- * the answer to the last request, or returns FARKV_EAGAIN if it has not come yet.
+ * session_call() in two halves, without waiting: session_call_begin() sends, session_call_take()
+ * takes the answer to the last request, or returns FARKV_EAGAIN if it has not come yet.
  */
 int session_call_begin(struct session *s, struct msg *m, uint8_t expect,
 		       uint64_t deadline_ns);
 int session_call_take(struct session *s, struct msg *answer_out);
-/** Drop the answer to that request, present or future. */
+/** Drop the answer to that request, whether it has come or not. */
 void session_call_forget(struct session *s);
 /** True if session_call_take() would not return FARKV_EAGAIN. */
 bool session_call_ready(struct session *s);
@@ -81,9 +81,8 @@ void session_wait(struct session *s, uint64_t until_ns);
 
 /**
  * From now on call `w` (NULL: nobody) when the session ends; with `grants` also for grants and
- * answers, when session_wait() would return. Earlier events are not notified: check for them
- * after this call. `w` must outlive the session. No cost if nothing changes. The handle's
- * thread.
+ * answers, when session_wait() would return. Earlier events do not notify: check for them after
+ * this call. `w` must outlive the session. No cost if nothing changes. The handle's thread.
  */
 void session_wakes(struct session *s, struct notifier *w, bool grants);
 
@@ -91,13 +90,12 @@ void session_wakes(struct session *s, struct notifier *w, bool grants);
 void session_wait_room(struct session *s, uint64_t until_ns);
 
 /**
- * If a sweep has begun, which PENDING_SWEEP tells: enter all that the session holds in the
- * journal, the grants inbox included, and clear the flag. The caller has the inventory's lock; see
- * qsbr.h.
+ * If PENDING_SWEEP is set (a sweep has begun), add all that the session holds to the journal,
+ * including the grants inbox, and clear the flag. The caller has the inventory's lock; see qsbr.h.
  */
 void session_record(struct session *s);
 
-/** Take what the grants inbox has; clears PENDING_GRANTS. */
+/** Take the contents of the grants inbox; clears PENDING_GRANTS. */
 void session_take_grants(struct session *s, struct session_grants_inbox *inbox_out);
 
 /** GRANT requests without an answer. */
@@ -107,40 +105,40 @@ uint32_t session_grants_out(const struct session *s);
 uint64_t session_sent(const struct session *s);
 
 /**
- * Say BYE and wait for its acknowledgement, the session's end, or `until_ns`. All blocks must
- * have been returned. First names the blocks that a sweep must know of; if they are too many or
- * cannot be sent, BYE is not sent, and the server sweeps again. True if BYE was or will be
- * received; false if it was not sent, or the session ended before the acknowledgement.
+ * Say BYE and wait for its acknowledgement, the session's end, or `until_ns`. All blocks must have
+ * been returned. First names the blocks that a sweep must know of; if they are too many or cannot
+ * be sent, BYE is not sent, and the server sweeps again. True if the server has received BYE or
+ * will; false if it was not sent, or the session ended before the acknowledgement.
  */
 bool session_bye(struct session *s, uint64_t until_ns);
 
 /**
- * True unless one side ended the session for a reason of its own: the channel was cut, or works
- * still, and a new session may continue.
+ * False if one side ended the session for a reason of its own. True: the channel was cut, or still
+ * works, and a new session may continue.
  */
 bool session_was_cut(struct session *s);
 
 /**
- * True while the server is gone and another may adopt the region (the channel's next_server).
- * Operations go on as with a stopped server: nothing is sent, and what needs an answer waits. When
- * a server listens there the session ends, cut, and the handle connects again. Any thread.
+ * True while the server has ended and another may adopt the region (the channel's next_server).
+ * Operations continue as with a stopped server: nothing is sent, and what needs an answer waits.
+ * When a server listens there, the session ends as cut, and the handle connects again. Any thread.
  */
 bool session_is_away(const struct session *s);
 
 /**
- * From now on ask the server for its lease, five times per `lease_ms`: a server of a cluster whose map
- * changes. Once per session, by the handle's thread.
+ * From now on ask the server for its lease, five times per `lease_ms`: for a server of a cluster
+ * whose map changes. Once per session, by the handle's thread.
  *
- * `routed` outlives the session. It is not 0 while an operation runs, or requests are in flight, that
- * were sent to this server by a map: set it, then look at session_map_waits(). A map that arrives is
- * acknowledged (MAP_ACK) when it is 0, or the map was taken.
+ * `routed` outlives the session. It is not 0 while an operation is running, or requests are in
+ * flight, that a map sent to this server: set it, then check session_map_waits(). A new map is
+ * acknowledged (MAP_ACK) when `routed` is 0, or the map was taken.
  */
 void session_keep_lease(struct session *s, uint32_t lease_ms, const uint32_t *routed);
 
 /**
- * What the server's memory showed before this time (clock_now_ns()) was the server's to show; 0: no
- * lease is known. Grows while the server answers. While a map waits: by the leases from before that
- * map alone, since a later one says nothing of what an older map led to. The handle's thread.
+ * Reads of the server's memory before this time (clock_now_ns()) were covered by its lease; 0: no
+ * lease is known. Grows while the server answers. While a map waits, only leases from before that
+ * map count, because a later one does not cover operations by the older map. The handle's thread.
  */
 uint64_t session_lease_ns(const struct session *s);
 

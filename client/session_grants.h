@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** session_grants.h - what the server has granted and the handle has not taken. No functions. */
+/**
+ * session_grants.h - what the server has granted and the handle has not taken yet. No functions.
+ */
 #ifndef CLIENT_SESSION_GRANTS_H
 #define CLIENT_SESSION_GRANTS_H
 
@@ -23,8 +25,10 @@ struct session_grants_inbox {
 	struct session_grant *grants; /* oldest first; become the receiver's */
 	uint32_t prefix;
 	bool has_prefix;
-	/* Bitmap of classes of which a request waits because the server has no memory, and the
-	   server's last figures. */
+	/*
+	 * Bitmap of classes whose request waits because the server has no memory, and the server's
+	 * last figures.
+	 */
 	uint64_t full[SESSION_FULL_WORDS];
 	uint64_t other_bytes; /* free in other classes */
 	bool no_pages;        /* its machine has no more */

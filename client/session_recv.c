@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The control thread's half of a session: what arrives, and the answers that wait until the handle
- * is between two operations: to barriers (I5), sweeps, which find what dead sessions held, and maps.
+ * The control thread's half of a session: what it receives, and the answers that wait until the
+ * handle is between two operations: to barriers (I5), to sweeps, which find blocks that dead
+ * sessions held, and to maps.
  */
 #include "config.h"
 
@@ -19,8 +20,10 @@
 #define RECEIVE_BURST 16
 /* RETURNs at a time: some 4000 blocks, a fraction of a millisecond. */
 #define RECLAIM_BURST 16
-/* Milliseconds of a full socket after which a RECLAIM is given up: a server that still lacks
- * memory asks again. */
+/*
+ * Milliseconds of a full socket after which a RECLAIM is given up: a server that still lacks memory
+ * asks again.
+ */
 #define RECLAIM_TRIES_MAX 50
 
 /* ---- grants and answers ---------------------------------------- */
@@ -53,7 +56,10 @@ static void on_grant(struct session *s, const struct msg *m)
 	}
 	g = malloc(sizeof(*g) + m->blocks.n * sizeof(g->refs[0]));
 	if (!g) {
-		/* The blocks have no owner: let the server take everything back. */
+		/*
+		 * The blocks would have no owner: end the session, so that the server takes
+		 * everything back.
+		 */
 		session_end(s, "out of memory while blocks arrived");
 		return;
 	}
@@ -72,7 +78,7 @@ static void on_grant(struct session *s, const struct msg *m)
 	s->grants_tail = &g->next;
 	atom_count(&s->grants_out, UINT32_MAX); /* decrements */
 	qsbr_set_pending(&s->qsbr, PENDING_GRANTS);
-	session_tell(s, false);
+	session_notify(s, false);
 	pthread_mutex_unlock(&s->lock);
 }
 
@@ -84,7 +90,7 @@ static uint64_t figure(const struct msg *m, uint16_t id, uint64_t otherwise)
 	return otherwise;
 }
 
-/* Give an answer to the waiting call; a late one is dropped. */
+/* Pass an answer to the waiting call; drop a late one. */
 static void on_answer(struct session *s, const struct msg *m)
 {
 	pthread_mutex_lock(&s->lock);
@@ -92,7 +98,7 @@ static void on_answer(struct session *s, const struct msg *m)
 		s->answer = *m;
 		s->answered = true;
 		s->awaited = 0;
-		session_tell(s, false);
+		session_notify(s, false);
 	}
 	pthread_mutex_unlock(&s->lock);
 }
@@ -106,7 +112,7 @@ static void on_full(struct session *s, const struct msg *m, uint64_t cls)
 	s->inbox.no_pages = figure(m, MSG_STAT_PAGES_REFUSED, 0) != 0;
 	s->has_full = true;
 	qsbr_set_pending(&s->qsbr, PENDING_GRANTS);
-	session_tell(s, false);
+	session_notify(s, false);
 	pthread_mutex_unlock(&s->lock);
 }
 
@@ -126,7 +132,7 @@ static void on_prefix(struct session *s, const struct msg *m)
 	s->inbox.prefix = m->prefix.prefix;
 	s->inbox.has_prefix = true;
 	qsbr_set_pending(&s->qsbr, PENDING_GRANTS);
-	session_tell(s, false);
+	session_notify(s, false);
 	pthread_mutex_unlock(&s->lock);
 }
 
@@ -148,7 +154,7 @@ static void on_shutdown(struct session *s, const struct msg *m)
 	}
 	if (m->refuse.reason == MSG_REASON_SHUTDOWN && s->ch->outlives) {
 		session_break(s, true, "the server ended the session");
-		session_listen_no_more(s);
+		session_stop_listening(s);
 		return;
 	}
 	session_end(s, "the server ended the session%s%s", n ? ": " : "", text);
@@ -156,10 +162,10 @@ static void on_shutdown(struct session *s, const struct msg *m)
 
 /* ---- leases --------------------------------------------------- */
 
-/* Clocks of two machines may differ by this part. */
+/* The clocks of two machines may differ by this fraction. */
 #define LEASE_DRIFT 64
 
-/* The lease counts from the question: the answer may have been on its way for any time. */
+/* The lease counts from the question, because the answer may have been underway for any time. */
 static void on_lease(struct session *s, uint64_t left_ns)
 {
 	uint64_t asked, until;
@@ -194,11 +200,11 @@ static void lease_tick(struct session *s)
 /* ---- answers that wait until the handle is between two operations -------- */
 
 /*
- * A broken lane may have left a CAS in flight, in the NIC or in the network, so the session
- * cannot say that its operations are over; it will be replaced, or the server cuts it off.
- * Shared memory leaves nothing in flight.
+ * A broken lane may have left a CAS in flight, in the NIC or in the network, so the session cannot
+ * declare its operations ended; it will be replaced, or the server cuts it off. Shared memory
+ * leaves nothing in flight.
  */
-static bool cannot_tell(const struct session *s)
+static bool may_be_in_flight(const struct session *s)
 {
 	return !s->ch->pollable && xport_broken(s->lane);
 }
@@ -221,7 +227,7 @@ static void ack_send(struct session *s, struct pending_ack *a)
 {
 	struct msg m = {.type = a->type, .req = a->req};
 
-	if (s->tells_hits && a->type == MSG_BARRIER_ACK) {
+	if (s->sends_hits && a->type == MSG_BARRIER_ACK) {
 		struct msg hits = session_hits_message(s);
 
 		session_answer(s, &hits, NULL);
@@ -239,9 +245,9 @@ static void ack_send(struct session *s, struct pending_ack *a)
 }
 
 /*
- * Send the answers that are ready. Those of a sweep keep their order, for the server takes claims
- * as answers to its questions in sequence: an answer that is not ready holds up later ones, even
- * if an operation has ended between two checks here.
+ * Send the answers that are ready. Those of a sweep keep their order, because the server takes
+ * claims as answers to its questions in sequence: an answer that is not ready holds up later ones,
+ * even if an operation has ended between two checks here.
  */
 static void acks_check(struct session *s)
 {
@@ -261,7 +267,7 @@ static void acks_check(struct session *s)
 	s->n_acks = kept;
 }
 
-/* Drop answers to a sweep that is over. */
+/* Drop the answers to an ended sweep. */
 static void acks_forget_sweep(struct session *s)
 {
 	unsigned kept = 0;
@@ -297,8 +303,8 @@ static int return_send(struct session *s)
 }
 
 /*
- * Does not use the queue of answers: a BYE, which the handle's thread sends, must not overtake a
- * RETURN.
+ * Return blocks without the queue of answers: a BYE, which the handle's thread sends, must not
+ * overtake a RETURN.
  */
 static void reclaim(struct session *s)
 {
@@ -330,10 +336,10 @@ void session_journal(struct session *s)
 	qsbr_clear_pending(&s->qsbr, PENDING_SWEEP);
 }
 
-/* Do and answer what has become possible now that operations have ended. */
+/* Do the work and send the answers that ended operations have made possible. */
 static void operations_ended(struct session *s)
 {
-	if (s->src.muted || cannot_tell(s))
+	if (s->src.muted || may_be_in_flight(s))
 		return;
 	if (session_work(s) && !qsbr_active(&s->qsbr)) {
 		uint32_t todo;
@@ -352,8 +358,8 @@ static void operations_ended(struct session *s)
 }
 
 /*
- * Answer when all operations that have begun are over. Flags are set first: qsbr.h shows why no
- * remembered reference survives.
+ * Answer when all operations that have begun have ended. The flags are set before: qsbr.h shows why
+ * no remembered reference survives.
  */
 static void ack_later(struct session *s, struct pending_ack a)
 {
@@ -371,13 +377,12 @@ static void ack_later(struct session *s, struct pending_ack a)
 /* ---- barriers, maps, sweeps, RECLAIM -------------------------- */
 
 /*
- * A sweep, seen from here. BEGIN: everything that is held goes into the journal, while
- * the handle stands still; that is acknowledged. From then on what is unlinked
- * (alloc.c) and what is granted (on_grant()) is added. QUERY: once more when the
- * operations are over that were running, for one of them may have unlinked a block
- * and not have recorded it yet, name those candidates that are in the journal. A
- * block that nobody leaked and that the server's walk over the slots did not meet
- * was in somebody's hands at some moment after BEGIN, and that session names it.
+ * A sweep as the session sees it. BEGIN: everything held is added to the journal while no operation
+ * runs, then acknowledged. From then on unlinked blocks (alloc.c) and granted ones (on_grant()) are
+ * added. QUERY: first wait for the running operations again, because one of them may have unlinked
+ * a block without recording it yet, then name the candidates that are in the journal. A block that
+ * did not leak and that the server's walk over the slots did not meet was held by some session at
+ * some moment after BEGIN, and that session names it.
  */
 
 static void on_barrier(struct session *s, uint64_t number)
@@ -387,7 +392,7 @@ static void on_barrier(struct session *s, uint64_t number)
 					  .number = number});
 }
 
-/* The flag is set first: a call that was routed before is seen here, a later one sees the flag. */
+/* The flag is set first: a call routed before is seen here, and a later call sees the flag. */
 static void on_map(struct session *s, const struct msg *m)
 {
 	struct clustermap *map, *older;
@@ -404,7 +409,7 @@ static void on_map(struct session *s, const struct msg *m)
 	if (!atom_load_follow(&s->map_waits))
 		atom_store_relaxed(&s->lease_before_ns, atom_load_relaxed(&s->lease_ns));
 	atom_store_publish(&s->map_waits, 1u);
-	session_tell(s, false);
+	session_notify(s, false);
 	pthread_mutex_unlock(&s->lock);
 	free(older);
 	ack_later(s, (struct pending_ack){.type = MSG_MAP_ACK, .number = epoch});
@@ -441,7 +446,10 @@ static void on_sweep_query(struct session *s, const struct msg *m)
 		return;
 	a.refs = malloc((n + !n) * sizeof(*a.refs));
 	if (!a.refs) {
-		/* Silence would delay the sweep: let the server take everything back. */
+		/*
+		 * Silence would delay the sweep: end the session, so that the server takes
+		 * everything back.
+		 */
 		session_end(s, "out of memory for the server's question");
 		return;
 	}
@@ -558,7 +566,7 @@ static bool receive_one(struct session *s)
 	}
 	if (n == 0) {
 		session_break(s, true, "%s", s->ch->reason);
-		session_listen_no_more(s);
+		session_stop_listening(s);
 		return false;
 	}
 	if ((size_t)n > sizeof(buf)) {
@@ -591,7 +599,7 @@ void session_tick(struct control_source *src)
 	if (src->muted && s->away && !s->leaving) {
 		session_look_for_server(s);
 	} else if (src->muted) {
-		session_let_go(s);
+		session_release_tether(s);
 	} else if (session_flush_answers(s)) {
 		operations_ended(s);
 		if (!src->muted)
@@ -604,7 +612,7 @@ void session_fds_lost(struct control_source *src)
 	struct session *s = (struct session *)(void *)src;
 
 	session_lost(s, EBADF);
-	session_listen_no_more(s);
+	session_stop_listening(s);
 }
 
 void session_forked(struct control_source *src)

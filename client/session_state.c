@@ -12,12 +12,12 @@
 
 #include "common/base/err.h"
 
-/* Looks, 20 ms apart, at what may be the server that has just ended. */
+/* Checks, 20 ms apart, of what may be the server that has just ended. */
 #define LOOKS_MAX 25
 /* Unsent answers after which the server counts as not reading. */
 #define OUT_MAX 64
 
-void session_tell(struct session *s, bool over)
+void session_notify(struct session *s, bool over)
 {
 	pthread_cond_broadcast(&s->cond);
 	if (s->notifier && (over || s->notifier_grants))
@@ -39,7 +39,7 @@ void session_break(struct session *s, bool cut, const char *fmt, ...)
 		s->ended = !cut;
 		xport_break(s->lane, FARKV_EDISCONNECTED);
 		qsbr_set_pending(&s->qsbr, PENDING_BROKEN);
-		session_tell(s, true);
+		session_notify(s, true);
 	}
 	pthread_mutex_unlock(&s->lock);
 }
@@ -52,7 +52,7 @@ void session_lost(struct session *s, int errnum)
 		      channel_explain(errnum, reason, sizeof(reason)));
 }
 
-void session_let_go(struct session *s)
+void session_release_tether(struct session *s)
 {
 	if (s->ch->tether && !s->leaving) {
 		atom_store_relaxed(&s->qsbr.hits, &s->hits);
@@ -65,11 +65,11 @@ void session_let_go(struct session *s)
 	control_tick(&s->src, s->ch->tether != NULL);
 }
 
-void session_listen_no_more(struct session *s)
+void session_stop_listening(struct session *s)
 {
 	control_mute(&s->src);
 	control_look(&s->src, false);
-	session_let_go(s);
+	session_release_tether(s);
 }
 
 uint32_t session_work(const struct session *s)
@@ -80,8 +80,8 @@ uint32_t session_work(const struct session *s)
 /* ---- no server ---------------------------------------------------------------- */
 
 /*
- * Nothing of what the server has asked for will be wanted. Not from code that is just answering:
- * it uses the list, and may hold the inventory's lock.
+ * Drop the server's requests, which no longer need answers. Not from code that is answering: it
+ * uses the list, and may hold the inventory's lock.
  */
 static void forget_requests(struct session *s)
 {
@@ -117,14 +117,14 @@ void session_look_for_server(struct session *s)
 
 	if (s->n_acks || s->sweeping || session_work(s))
 		forget_requests(s);
-	/* After some time it is another one that happens to have the same number. */
+	/* After some time it is another process that happens to have the same PID. */
 	s->looks = next == CHANNEL_SAME_PROCESS ? s->looks + 1 : 0;
 	if (!(qsbr_pending(&s->qsbr) & PENDING_BROKEN) && next != CHANNEL_OTHER_PROCESS &&
 	    s->looks < LOOKS_MAX)
 		return;
 	control_look(&s->src, false);
 	session_break(s, true, "the server was started again");
-	session_let_go(s);
+	session_release_tether(s);
 }
 
 void session_channel_ended(struct session *s, int errnum)
@@ -134,7 +134,7 @@ void session_channel_ended(struct session *s, int errnum)
 		return;
 	}
 	session_lost(s, errnum);
-	session_listen_no_more(s);
+	session_stop_listening(s);
 }
 
 /* ---- answers -------------------------------------------------- */
@@ -159,7 +159,7 @@ static bool waits_for_operations(const struct session *s)
 	return s->n_acks > 0 || session_work(s);
 }
 
-/* If the channel cannot tell when it has room, ticks are used. */
+/* If the channel does not report room to send, use ticks. */
 void session_watch(struct session *s)
 {
 	if (s->ch->pollable)

@@ -30,7 +30,7 @@ struct out_msg {
 	uint8_t bytes[];
 };
 
-/* An answer that waits until running operations have ended. */
+/* An answer that waits until the running operations have ended. */
 struct pending_ack {
 	uint8_t type; /* MSG_BARRIER_ACK, MSG_SWEEP_ACK, MSG_SWEEP_CLAIM or MSG_MAP_ACK */
 	uint32_t req; /* SWEEP_CLAIM: number of the question */
@@ -56,13 +56,13 @@ struct session {
 	struct pending_ack acks[ACKS_MAX];
 	unsigned n_acks;
 	uint64_t sweep; /* the latest one; 0 is older than any */
-	bool sweeping;  /* it has not ended */
+	bool sweeping;  /* that sweep has not ended */
 	unsigned reclaim_tries;
 	unsigned looks; /* at a server whose process seems to be the one that ended */
 	struct out_msg *out_head, **out_tail;
 	unsigned n_out;
 	uint64_t last_mark; /* qsbr_snapshot() when `leaving` was set */
-	bool leaving;       /* unmap the tether when the counter has passed last_mark */
+	bool leaving;       /* unmap the tether once qsbr_passed(last_mark) */
 
 	/* Atomic, set by the control thread: the end of the lease, and as it was when `map` came. */
 	uint64_t lease_ns, lease_before_ns;
@@ -75,7 +75,7 @@ struct session {
 	pthread_cond_t cond;  /* grants, answer, end */
 	struct session_grants_inbox inbox;
 	struct session_grant **grants_tail;
-	bool has_full; /* inbox.full is news */
+	bool has_full; /* inbox.full is not taken yet */
 	uint32_t awaited;     /* number of the request whose answer is awaited, or 0 */
 	uint8_t awaited_type; /* type of that answer */
 	bool answered, over, bye_acked;
@@ -89,7 +89,7 @@ struct session {
 	struct notifier *notifier; /* called at the end, or NULL; ... */
 	bool notifier_grants;     /* ... and for grants and answers */
 
-	bool tells_hits;  /* it has no tether: HITS goes before some messages */
+	bool sends_hits;  /* it has no tether: HITS goes before some messages */
 	struct hits hits; /* counts of a session without a tether, or after it */
 
 	/* on a cache line of its own: the handle's thread writes it all the time */
@@ -97,20 +97,20 @@ struct session {
 };
 
 /**
- * End the session, from either thread; the first reason stands. `cut`: neither side wanted the
+ * End the session, from either thread; the first reason is kept. `cut`: neither side wanted the
  * end.
  */
 void session_break(struct session *s, bool cut, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
 
 /** The lock is held: wake those that wait. `over`: the session has ended. */
-void session_tell(struct session *s, bool over);
+void session_notify(struct session *s, bool over);
 
 /** End the session for a reason of our own. The control thread. */
 #define session_end(s, ...)                           \
 	do {                                          \
 		session_break(s, false, __VA_ARGS__); \
-		session_listen_no_more(s);            \
+		session_stop_listening(s);            \
 	} while (0)
 
 /** End the session because the channel could not send, with an errno. */
@@ -119,33 +119,35 @@ void session_lost(struct session *s, int errnum);
 /* The control thread calls the functions below. */
 
 /** The session is over: stop listening, and unmap the tether when no operation is running. */
-void session_listen_no_more(struct session *s);
+void session_stop_listening(struct session *s);
 
 /**
- * Unmap the tether if no operation is running, else at a later tick. PENDING_BROKEN is set: an
- * operation that begins from now on leaves again without a look at the region.
+ * Unmap the tether if no operation is running, otherwise at a later tick. PENDING_BROKEN is set, so
+ * an operation that begins from now on leaves again without reading the region.
  */
-void session_let_go(struct session *s);
+void session_release_tether(struct session *s);
 
-/** The channel ended, as an errno tells (0: the server closed it). */
+/** The channel ended with an errno (0: the server closed it). */
 void session_channel_ended(struct session *s, int errnum);
 
-/** The server's process has gone, and its region stays: look for the next one from now on. */
+/** The server's process has ended, and its region remains: look for the next server from now on. */
 void session_go_away(struct session *s);
 
-/** Look for it. If it is there the handle connects to it, at its next call or at once. */
+/**
+ * Look for the next server. If it is there, the handle connects to it, at its next call or at once.
+ */
 void session_look_for_server(struct session *s);
 
-/** What of PENDING_SWEEP and PENDING_RECLAIM is to be done. */
+/** Those of PENDING_SWEEP and PENDING_RECLAIM that need work. */
 uint32_t session_work(const struct session *s);
 
-/** Choose when the control thread calls: for messages, room to send, or in a millisecond. */
+/** Choose the events for the control thread: messages, room to send, or a tick each millisecond. */
 void session_watch(struct session *s);
 
-/** Queue an answer and send what the socket takes; never blocks. May end the session. */
+/** Queue an answer and send what the socket accepts; never blocks. May end the session. */
 void session_answer(struct session *s, const struct msg *m, const struct block_ref *refs);
 
-/** HITS, with the counts so far. Any thread. */
+/** A HITS message with the current counts. Any thread. */
 struct msg session_hits_message(const struct session *s);
 
 /** Send queued answers that the socket takes; false if the session has ended. */

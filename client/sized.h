@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** sized.h - results in structs whose `size`, the first field, the caller sets. */
+/** sized.h - results in structs whose first field, `size`, the caller sets. */
 #ifndef CLIENT_SIZED_H
 #define CLIENT_SIZED_H
 

@@ -169,7 +169,7 @@ static int shm_parse(const char *text, const char *rest, struct uri *out)
 
 /* ---- ?NAME=VALUE&... --------------------------------------------------------------- */
 
-/* Parse the next `len` characters as a number of at most `max`; false if they are none. */
+/* Parse `len` characters as a number of at most `max`; false if they are none. */
 static bool number(const char *p, size_t len, unsigned long max,
 		   unsigned long *out)
 {
@@ -218,7 +218,7 @@ static bool name_is(const char *p, size_t len, const char *name)
 static int credential(const char *text, const char *from, const char *end,
 		      char *buf, size_t cap)
 {
-	/* An empty shell variable must not look as if a key had been given. */
+	/* An empty shell variable must not pass for a given key. */
 	if (from == end)
 		return uri_bad(text, from, "a name must follow '='");
 	return decode((struct part){text, from, end}, true, buf, cap);
@@ -305,7 +305,7 @@ static int v6_host(const char *text, const char *host, const char *end,
 		      sizeof(out->host) - n - 1);
 }
 
-/* Print the host in a form that can be given again. */
+/* Print the host in a form that the program accepts. */
 static void show_host(const struct uri *u, bool v6, char *buf, size_t cap)
 {
 	int len = (int)strcspn(u->host, v6 ? "%" : "");
@@ -463,7 +463,7 @@ static bool scheme_follows(const char *text)
 	return scheme_is(text, n, "kv") || scheme_is(text, n, "shm");
 }
 
-/* The end of the address that begins at `text`. */
+/* The end of the first address in `text`. */
 static const char *item_end(const char *text)
 {
 	while (*text && !(*text == ',' && scheme_follows(text + 1)))

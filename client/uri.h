@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * uri.h - which server an address means.
+ * uri.h - addresses of servers.
  *
  *   shm:///run/farkv/kvserver.sock?keys=FILE&key=NAME
  *                                    Unix socket; all after the path is optional;
@@ -51,8 +51,8 @@ int uri_resolve(const char *text, struct uri *out);
 #define URI_LIST_MAX 64u
 
 /**
- * The same for a list of addresses, which may have one. *list_out, to be freed, has *n_out of them,
- * at least one. FARKV_EURI, FARKV_ENOMEM.
+ * uri_resolve() for a list of addresses, which may have one. *list_out, to be freed, has *n_out of
+ * them, at least one. FARKV_EURI, FARKV_ENOMEM.
  */
 int uri_resolve_list(const char *text, struct uri **list_out, size_t *n_out);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Waits of operations. Meanwhile they hold no reference to the region (I5): they have left
+ * Waits of operations. While they wait they hold no reference to the region (I5): they have left
  * the critical section, and each starts at the directory again.
  */
 #include "config.h"
@@ -18,14 +18,14 @@
 #define BACKOFF_MIN_NS UINT64_C(50000)
 #define BACKOFF_MAX_NS (2 * NS_PER_MS)
 /*
- * A DELETE exchanges a large block for a small one, but can do without: how long it waits for a
- * server that answers.
+ * A DELETE exchanges a large block for a small one, but can do without. This is how long it waits
+ * for a server that answers.
  */
 #define TOMBSTONE_WAIT_NS (50 * NS_PER_MS)
-/* ... and how long no DELETE waits after one waited in vain. */
+/* ... and how long no DELETE waits after such a wait was in vain. */
 #define TOMBSTONE_PAUSE_NS NS_PER_SEC
 
-/* Between two requests to start CLOCK. */
+/* Pause between two requests to start CLOCK. */
 #define CLOCK_PAUSE_NS (100 * NS_PER_MS)
 
 #define NEVER HANDLE_NEVER
@@ -86,9 +86,9 @@ int handle_waited(const struct farkv *kv, const struct index_op *op, int err)
 }
 
 /*
- * The result of an operation whose deadline has passed. A "no" that the server gave during this
+ * The result of an operation whose deadline has passed. A denial that the server sent during this
  * call counts, and so does its message that the request waits for memory. Not for a delete, which
- * would have gone on without the block.
+ * can do without the block.
  */
 static int wait_over(const struct farkv *kv, const struct index_op *op)
 {
@@ -106,7 +106,7 @@ static uint64_t give_up(struct farkv *kv, struct index_op *op, int err)
 
 /*
  * Blocks of its class that operations before ops[i] will take first; operations that wait for
- * something else have put theirs back.
+ * something else have returned theirs.
  */
 static uint32_t blocks_needed(struct index_op *const *ops, size_t i)
 {
@@ -118,7 +118,7 @@ static uint32_t blocks_needed(struct index_op *const *ops, size_t i)
 	return n;
 }
 
-/* Neither an old "no" nor the answer to an old request counts for this call. */
+/* Neither an old denial nor the answer to an old request counts for this call. */
 static void forget_denials(struct conn *l)
 {
 	memset(l->denied, 0, sizeof(l->denied));
@@ -127,8 +127,8 @@ static void forget_denials(struct conn *l)
 }
 
 /*
- * The server said no. Blocks of other classes that this handle holds may be all that is missing:
- * return them, once per operation, and ask again. With the inventory's lock.
+ * The server denied the request. Blocks of other classes that this handle holds may be all that is
+ * missing: return them, once per operation, and ask again. With the inventory's lock.
  */
 static bool gave_back(struct conn *l, struct index_op *op)
 {
@@ -154,7 +154,7 @@ static uint64_t wait_block(struct farkv *kv, struct index_op *op, uint64_t now,
 	if (alloc_count(l->alloc, op->cls) + (ready && ready <= now) > taken)
 		return now;
 	if (l->denied[op->cls] || l->waits[op->cls]) {
-		/* The server has nothing sooner than the blocks that this handle unlinked. */
+		/* The server can free no blocks sooner than those that this handle unlinked. */
 		if (conn_return_deferred(l, op->cls)) {
 			l->denied[op->cls] = false;
 			ready = 0;
@@ -163,7 +163,7 @@ static uint64_t wait_block(struct farkv *kv, struct index_op *op, uint64_t now,
 	if (l->denied[op->cls]) {
 		if (kind_deletes(op->kind))
 			return now;
-		/* Those become usable after T. */
+		/* The deferred blocks become usable after T. */
 		if (ready && ready < op->deadline_ns)
 			return ready;
 		if (!gave_back(l, op))
@@ -195,7 +195,7 @@ static uint64_t no_index_space(struct farkv *kv, struct index_op *op)
 	return give_up(kv, op, handle_waited(kv, op, FARKV_ENOSPC));
 }
 
-/* Handle the server's answer, or the lack of one. */
+/* Handle the server's answer, or its absence. */
 static uint64_t hint_answered(struct farkv *kv, struct index_op *op, int err,
 			      uint16_t status, struct wait_state *w)
 {
@@ -205,7 +205,7 @@ static uint64_t hint_answered(struct farkv *kv, struct index_op *op, int err,
 		return no_index_space(kv, op);
 	if (!err && status == MSG_HINT_FULL)
 		err = handle_waited(kv, op, FARKV_EINDEXFULL);
-	/* The server is at work, and slow to say so again. */
+	/* The server is working, and slow to confirm it. */
 	if (err == FARKV_ETIMEDOUT && w->growing)
 		err = wait_over(kv, op);
 	if (err)
@@ -213,7 +213,7 @@ static uint64_t hint_answered(struct farkv *kv, struct index_op *op, int err,
 	w->growing = true;
 	done = status == MSG_HINT_DONE && !w->done;
 	w->done = done;
-	/* It is full again right after "done": back off. */
+	/* The window is full again right after "done": back off. */
 	return clock_now_ns() + (done ? 0 : w->backoff_ns);
 }
 
@@ -237,7 +237,7 @@ static uint64_t wait_full(struct farkv *kv, struct index_op *op,
 	return hint_answered(kv, op, err, err ? 0 : answer.hint_reply.status, w);
 }
 
-/* The same without waiting for the answer, which a later call takes. */
+/* Ask without waiting for the answer, which a later call takes. */
 static uint64_t ask_full(struct farkv *kv, struct index_op *op, uint64_t now,
 			 struct wait_state *w)
 {
@@ -263,7 +263,7 @@ static uint64_t ask_full(struct farkv *kv, struct index_op *op, uint64_t now,
 	return hint_answered(kv, op, err, err ? 0 : answer.hint_reply.status, w);
 }
 
-/* CLOCK itself is the answer. A message that the socket had no room for is repeated. */
+/* The change of CLOCK is the answer. If the socket had no room, the message is repeated. */
 static void ask_clock(struct farkv *kv, uint64_t now, struct wait_state *w)
 {
 	struct msg m = {.type = MSG_CLOCK_START};
@@ -330,8 +330,10 @@ uint64_t handle_need(struct farkv *kv, struct index_op *const *ops, size_t n,
 
 		if (ops[i]->result != INDEX_PENDING)
 			continue;
-		/* Ask even if it is late: otherwise calls with little time would never get what
-		 * they lack. */
+		/*
+		 * Ask even if it is late: otherwise calls with little time would never get what
+		 * they lack.
+		 */
 		if (now >= ops[i]->deadline_ns && !first) {
 			give_up(kv, ops[i], wait_over(kv, ops[i]));
 			continue;

@@ -24,15 +24,17 @@ struct wait_state {
 };
 
 /**
- * For operations that wait: ask the server for what they need, and end those that cannot
- * continue. Returns when to try the others again unless grants arrive before, or HANDLE_NEVER
- * if none waits. Outside the critical section, or inside with `never_blocks`.
+ * For operations that wait: ask the server for what they need, and end those that cannot continue.
+ * Returns when to try the others again unless grants arrive before, or HANDLE_NEVER if none waits.
+ * Outside the critical section, or inside with `never_blocks`.
  */
 uint64_t handle_need(struct farkv *kv, struct index_op *const *ops, size_t n,
 		     struct wait_state *w);
 
-/** Set the line to what an operation lacked that ends with `err` while it waits; unchanged if
- * it does not wait. Returns `err`. */
+/**
+ * Set the line to what an operation lacked that ends with `err` while it waits; unchanged if it
+ * does not wait. Returns `err`.
+ */
 int handle_waited(const struct farkv *kv, const struct index_op *op, int err);
 
 /** As handle_need(), then sleep until something may have changed. Outside the critical section. */
