@@ -14,7 +14,7 @@
  *   replicas 1                       copies of each key; only with a lease; 0 if there is no such line
  *   server a shm:///run/farkv/a.sock NAME ADDRESS; 1 to 64 of them, names and addresses differ
  *   server b kv://host:7670 6        ... and the epoch by which it last began, empty
- *   server c kv://other:7670 0 drained  ... balancing gives it no partitions; a takeover gives it those
+ *   server c kv://other:7670 0 drained  ... gets none by balancing; by a takeover only those
  *                                    of a server that it follows, or any if all are drained
  *   follower a b                     b has a whole copy of what a has; at most one for each server
  *   partitions 0-2047 a              FIRST-LAST NAME, in ascending order, all of 0-4095
