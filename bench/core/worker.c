@@ -3,7 +3,6 @@
 
 #include "worker.h"
 
-#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -115,37 +114,13 @@ static enum db_status do_update(struct worker *w, const struct op *op,
 	return status;
 }
 
-/* False if the phase is stopped or its time is up. */
-static bool sleep_until(struct worker *w, uint64_t stamp)
-{
-	bool spin = w->shared->params->spin_sleep;
-
-	measure_settle(w->m);
-	for (;;) {
-		uint64_t ns;
-
-		w->now = ticks_now();
-		if (worker_stopped(w) || worker_time_is_up(w))
-			return false;
-		if ((int64_t)(stamp - w->now) <= 0)
-			return true;
-		ns = ticks_to_ns(stamp - w->now);
-		if (w->until)
-			ns = UTIL_MIN(ns, ticks_to_ns(w->until - w->now));
-		if (!spin && ns > SPIN_NS)
-			clock_sleep_ns(UTIL_MIN(ns - SPIN_NS, NAP_NS));
-		else /* let other threads and the server run */
-			sched_yield();
-	}
-}
-
 /* Wait between two tries of an insert: 0.8 to 1.2 times the interval. */
 static bool pause_insert(struct worker *w)
 {
 	double s = (double)w->shared->params->insert_retry_interval *
 		   (0.8 + 0.4 * rng_double(&w->draw.rng));
 
-	return sleep_until(w, ticks_now() + ticks_from_ns((uint64_t)(s * 1e9)));
+	return worker_sleep_until(w, ticks_now() + ticks_from_ns((uint64_t)(s * 1e9)));
 }
 
 static enum db_status insert_once(struct worker *w, const struct op *op,
@@ -216,12 +191,6 @@ static inline void run_op(struct worker *w, const struct op *op)
 	default:
 		break;
 	}
-}
-
-bool worker_wait_until(struct worker *w, uint64_t due)
-{
-	w->due = due;
-	return sleep_until(w, due);
 }
 
 /* ---- batches ---- */

@@ -3,6 +3,7 @@
 
 #include "worker_parts.h"
 
+#include <sched.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -140,4 +141,33 @@ size_t worker_ops_at_hand(struct worker *w, uint64_t most)
 		w->now = ticks_now();
 	}
 	return (size_t)UTIL_MIN(w->drawn - w->next, most);
+}
+
+bool worker_sleep_until(struct worker *w, uint64_t stamp)
+{
+	bool spin = w->shared->params->spin_sleep;
+
+	measure_settle(w->m);
+	for (;;) {
+		uint64_t ns;
+
+		w->now = ticks_now();
+		if (worker_stopped(w) || worker_time_is_up(w))
+			return false;
+		if ((int64_t)(stamp - w->now) <= 0)
+			return true;
+		ns = ticks_to_ns(stamp - w->now);
+		if (w->until)
+			ns = UTIL_MIN(ns, ticks_to_ns(w->until - w->now));
+		if (!spin && ns > SPIN_NS)
+			clock_sleep_ns(UTIL_MIN(ns - SPIN_NS, NAP_NS));
+		else /* let other threads and the server run */
+			sched_yield();
+	}
+}
+
+bool worker_wait_until(struct worker *w, uint64_t due)
+{
+	w->due = due;
+	return worker_sleep_until(w, due);
 }

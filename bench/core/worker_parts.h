@@ -164,6 +164,9 @@ void worker_verify_op(struct worker *w, const struct op *op, enum db_status read
 struct db_value worker_stamp(struct worker *w, struct worker_value *d,
 			     uint64_t hash, uint64_t number, size_t len);
 
+/** Sleep until `stamp`. False if the phase is stopped or its time is up. */
+bool worker_sleep_until(struct worker *w, uint64_t stamp);
+
 /** Sleep until `due`, which is the intended time from then on. False: the phase is over. */
 bool worker_wait_until(struct worker *w, uint64_t due);
 
