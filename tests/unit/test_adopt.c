@@ -19,7 +19,7 @@
 #include "server/memory/region.h"
 #include "server/memory/region_file.h"
 #include "server/memory/slab_marks.h"
-#include "tests/rig/test_main.h"
+#include "tests/rig/cases.h"
 
 #define MEMORY (8u << 20)
 #define PAGES (MEMORY / PAGE_BYTES)
@@ -177,7 +177,9 @@ static uint64_t words_marked(void)
 	return n;
 }
 
-START_TEST(books_equal_a_recount)
+TEST_GROUP(.setup = setup, .teardown = teardown);
+
+TEST_LOOP(books_equal_a_recount, 0, 2)
 {
 	struct block_ref refs[512];
 	struct slab_list list = {.refs = refs, .cap = 512};
@@ -205,9 +207,8 @@ START_TEST(books_equal_a_recount)
 	ck_assert_msg(slab_audit(slab), "%s", err_detail());
 	close_all();
 }
-END_TEST
 
-START_TEST(region_keeps_id_and_sizes)
+TEST(region_keeps_id_and_sizes)
 {
 	uint64_t id[2];
 
@@ -223,9 +224,8 @@ START_TEST(region_keeps_id_and_sizes)
 	ck_assert_uint_eq(heap_total(r.heap), PAGES);
 	close_all();
 }
-END_TEST
 
-START_TEST(segment_half_entered_or_half_freed_is_free)
+TEST(segment_half_entered_or_half_freed_is_free)
 {
 	uint64_t free_page = 0;
 
@@ -239,9 +239,8 @@ START_TEST(segment_half_entered_or_half_freed_is_free)
 	ck_assert_msg(heap_audit(r.heap), "%s", err_detail());
 	close_all();
 }
-END_TEST
 
-START_TEST(subtable_without_an_entry_waits_for_a_barrier)
+TEST(subtable_without_an_entry_waits_for_a_barrier)
 {
 	ck_assert_int_eq(adopt(false), 0);
 	ck_assert_uint_ne(heap_take_index(r.heap), 0);
@@ -253,9 +252,8 @@ START_TEST(subtable_without_an_entry_waits_for_a_barrier)
 	ck_assert_msg(heap_audit(r.heap), "%s", err_detail());
 	close_all();
 }
-END_TEST
 
-START_TEST(publication_that_was_interrupted_is_finished)
+TEST(publication_that_was_interrupted_is_finished)
 {
 	struct region_redo redo = {0};
 	uint64_t old, page, *slots;
@@ -288,7 +286,6 @@ START_TEST(publication_that_was_interrupted_is_finished)
 		close_all();
 	}
 }
-END_TEST
 
 /* ---- refused ----------------------------------------------------------------------------- */
 
@@ -300,7 +297,7 @@ static void make_file(const char *name, const char *text, size_t len)
 	close(fd);
 }
 
-START_TEST(foreign_file_is_refused_and_left)
+TEST(foreign_file_is_refused_and_left)
 {
 	static const char zeros[8192], text[] = "dear diary";
 	struct stat st;
@@ -326,9 +323,8 @@ START_TEST(foreign_file_is_refused_and_left)
 	ck_assert_int_eq(open_region(), FARKV_EINVAL);
 	ck_assert_msg(strstr(err_detail(), "not a regular file") != NULL, "%s", err_detail());
 }
-END_TEST
 
-START_TEST(link_to_a_file_that_is_not_there_is_refused_and_left)
+TEST(link_to_a_file_that_is_not_there_is_refused_and_left)
 {
 	char there[140];
 	struct stat st;
@@ -341,9 +337,8 @@ START_TEST(link_to_a_file_that_is_not_there_is_refused_and_left)
 	ck_assert(S_ISLNK(st.st_mode));
 	ck_assert_int_eq(access(there, F_OK), -1);
 }
-END_TEST
 
-START_TEST(file_of_another_user_is_refused)
+TEST(file_of_another_user_is_refused)
 {
 	char sessions[100];
 
@@ -362,16 +357,14 @@ START_TEST(file_of_another_user_is_refused)
 	ck_assert_int_eq(adopt(false), 0);
 	close_all();
 }
-END_TEST
 
-START_TEST(other_version_is_refused)
+TEST(other_version_is_refused)
 {
 	poke(8, 1);
 	REFUSED(FARKV_EFORMAT, "region format 2");
 }
-END_TEST
 
-START_TEST(superblock_with_any_bit_flipped_is_refused)
+TEST(superblock_with_any_bit_flipped_is_refused)
 {
 	for (unsigned bit = 0; bit < sizeof(struct superblock) * 8; bit++) {
 		poke(bit / 64 * 8, UINT64_C(1) << bit % 64);
@@ -381,9 +374,8 @@ START_TEST(superblock_with_any_bit_flipped_is_refused)
 	ck_assert_int_eq(adopt(false), 0);
 	close_all();
 }
-END_TEST
 
-START_TEST(file_that_was_cut_is_refused)
+TEST(file_that_was_cut_is_refused)
 {
 	ck_assert_int_eq(truncate(data, MEMORY - 1), 0);
 	REFUSED(FARKV_EFORMAT, "it was cut, or belongs to another");
@@ -394,17 +386,15 @@ START_TEST(file_that_was_cut_is_refused)
 		ck_assert_int_eq(adopt(false), FARKV_EFORMAT);
 	}
 }
-END_TEST
 
-START_TEST(data_of_another_region_is_refused)
+TEST(data_of_another_region_is_refused)
 {
 	ck_assert_int_eq(truncate(data, 0), 0);
 	ck_assert_int_eq(truncate(data, MEMORY), 0);
 	REFUSED(FARKV_EFORMAT, "an EMPTY slot of another subtable");
 }
-END_TEST
 
-START_TEST(file_in_use_is_refused)
+TEST(file_in_use_is_refused)
 {
 	struct region_file other;
 	char pid[24];
@@ -430,10 +420,9 @@ START_TEST(file_in_use_is_refused)
 	}
 	region_file_close(&file);
 }
-END_TEST
 
 /* Somebody has removed PATH, and the server or its clients still map PATH.data. */
-START_TEST(data_in_use_is_left_alone)
+TEST(data_in_use_is_left_alone)
 {
 	struct region_file other;
 	struct region second;
@@ -464,9 +453,8 @@ START_TEST(data_in_use_is_left_alone)
 	ck_assert_int_eq(open_region(), 0);
 	close_all();
 }
-END_TEST
 
-START_TEST(directory_that_is_damaged_is_refused)
+TEST(directory_that_is_damaged_is_refused)
 {
 	poke(REGION_D_OFF, UINT64_C(1) << 50);
 	REFUSED(FARKV_EFORMAT, "directory word");
@@ -479,9 +467,8 @@ START_TEST(directory_that_is_damaged_is_refused)
 		poke(REGION_DIR_OFF + 8, UINT64_C(1) << bit);
 	}
 }
-END_TEST
 
-START_TEST(page_map_with_any_bit_flipped_is_refused)
+TEST(page_map_with_any_bit_flipped_is_refused)
 {
 	struct superblock sb;
 	uint32_t map[PAGES];
@@ -504,9 +491,8 @@ START_TEST(page_map_with_any_bit_flipped_is_refused)
 	ck_assert_int_eq(adopt(true), 0);
 	close_all();
 }
-END_TEST
 
-START_TEST(verify_finds_a_damaged_block)
+TEST(verify_finds_a_damaged_block)
 {
 	uint64_t hash, *slot;
 	uint8_t *block;
@@ -524,33 +510,5 @@ START_TEST(verify_finds_a_damaged_block)
 	ck_assert_int_eq(adopt(true), FARKV_EFORMAT);
 	ck_assert_msg(strstr(err_detail(), "does not verify") != NULL, "%s", err_detail());
 }
-END_TEST
 
-static Suite *suite(void)
-{
-	Suite *s = suite_create("adopt");
-	TCase *t = tcase_create("adopt");
-
-	tcase_add_checked_fixture(t, setup, teardown);
-	tcase_add_loop_test(t, books_equal_a_recount, 0, 2);
-	tcase_add_test(t, region_keeps_id_and_sizes);
-	tcase_add_test(t, segment_half_entered_or_half_freed_is_free);
-	tcase_add_test(t, subtable_without_an_entry_waits_for_a_barrier);
-	tcase_add_test(t, publication_that_was_interrupted_is_finished);
-	tcase_add_test(t, foreign_file_is_refused_and_left);
-	tcase_add_test(t, link_to_a_file_that_is_not_there_is_refused_and_left);
-	tcase_add_test(t, file_of_another_user_is_refused);
-	tcase_add_test(t, other_version_is_refused);
-	tcase_add_test(t, superblock_with_any_bit_flipped_is_refused);
-	tcase_add_test(t, file_that_was_cut_is_refused);
-	tcase_add_test(t, data_of_another_region_is_refused);
-	tcase_add_test(t, file_in_use_is_refused);
-	tcase_add_test(t, data_in_use_is_left_alone);
-	tcase_add_test(t, directory_that_is_damaged_is_refused);
-	tcase_add_test(t, page_map_with_any_bit_flipped_is_refused);
-	tcase_add_test(t, verify_finds_a_damaged_block);
-	suite_add_tcase(s, t);
-	return s;
-}
-
-TEST_MAIN(suite())
+TEST_SUITE("adopt")

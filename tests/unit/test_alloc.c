@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "config.h"
 
+#include "tests/rig/cases.h"
 #include "tests/rig/fake_region.h"
-#include "tests/rig/test_main.h"
 
 #define T UINT64_C(100)
 
@@ -11,7 +11,7 @@ static struct block_ref block(unsigned i)
 	return (struct block_ref){.off = META_ALIGN + i * 64u, .cls = 0};
 }
 
-START_TEST(take_empty_gives_nothing)
+TEST(take_empty_gives_nothing)
 {
 	struct alloc *a = alloc_new(T);
 	struct block_ref r = {.off = 1};
@@ -21,9 +21,8 @@ START_TEST(take_empty_gives_nothing)
 	ck_assert_uint_eq(alloc_next_ready(a, 0), 0);
 	alloc_free(a);
 }
-END_TEST
 
-START_TEST(retire_block_is_free_after_T_with_next_inc_and_not_before)
+TEST(retire_block_is_free_after_T_with_next_inc_and_not_before)
 {
 	struct alloc *a = alloc_new(T);
 	struct block_ref r;
@@ -36,9 +35,8 @@ START_TEST(retire_block_is_free_after_T_with_next_inc_and_not_before)
 	ck_assert_uint_eq(r.inc, 1);
 	alloc_free(a);
 }
-END_TEST
 
-START_TEST(deferred_keeps_order_over_growth_and_wrap)
+TEST(deferred_keeps_order_over_growth_and_wrap)
 {
 	struct alloc *a = alloc_new(T);
 	struct block_ref r;
@@ -54,9 +52,8 @@ START_TEST(deferred_keeps_order_over_growth_and_wrap)
 	}
 	alloc_free(a);
 }
-END_TEST
 
-START_TEST(undated_block_waits_for_T_from_its_date)
+TEST(undated_block_waits_for_T_from_its_date)
 {
 	struct alloc *a = alloc_new(T);
 	struct block_ref r, other = block(7);
@@ -83,9 +80,8 @@ START_TEST(undated_block_waits_for_T_from_its_date)
 	ck_assert_uint_eq(r.off, other.off);
 	alloc_free(a);
 }
-END_TEST
 
-START_TEST(undated_blocks_are_dated_before_the_next_that_has_a_date)
+TEST(undated_blocks_are_dated_before_the_next_that_has_a_date)
 {
 	struct alloc *a = alloc_new(T);
 	struct block_ref r;
@@ -106,9 +102,8 @@ START_TEST(undated_blocks_are_dated_before_the_next_that_has_a_date)
 	}
 	alloc_free(a);
 }
-END_TEST
 
-START_TEST(undated_blocks_that_went_back_leave_no_date_to_others)
+TEST(undated_blocks_that_went_back_leave_no_date_to_others)
 {
 	struct alloc *a = alloc_new(T);
 	enum return_kind state = RETURN_FREE;
@@ -128,9 +123,8 @@ START_TEST(undated_blocks_that_went_back_leave_no_date_to_others)
 	ck_assert_uint_eq(alloc_deferred_count(a, 0), 0);
 	alloc_free(a);
 }
-END_TEST
 
-START_TEST(put_unpublished_block_is_free_at_once_with_its_inc)
+TEST(put_unpublished_block_is_free_at_once_with_its_inc)
 {
 	struct alloc *a = alloc_new(T);
 	struct block_ref r = block(3);
@@ -142,9 +136,8 @@ START_TEST(put_unpublished_block_is_free_at_once_with_its_inc)
 	ck_assert_uint_eq(r.inc, 9);
 	alloc_free(a);
 }
-END_TEST
 
-START_TEST(retire_of_last_incarnation_block_goes_back_exhausted)
+TEST(retire_of_last_incarnation_block_goes_back_exhausted)
 {
 	struct alloc *a = alloc_new(T);
 	struct block_ref r = block(1), out[4];
@@ -159,9 +152,8 @@ START_TEST(retire_of_last_incarnation_block_goes_back_exhausted)
 	ck_assert_uint_eq(alloc_surplus(a, UINT64_MAX, out, 4, &state), 0);
 	alloc_free(a);
 }
-END_TEST
 
-START_TEST(want_starts_at_two_doubles_and_asks_once)
+TEST(want_starts_at_two_doubles_and_asks_once)
 {
 	struct alloc *a = alloc_new(T);
 	struct block_ref refs[ALLOC_GRANT_MAX];
@@ -189,9 +181,8 @@ START_TEST(want_starts_at_two_doubles_and_asks_once)
 	ck_assert_uint_ne(alloc_request(a, 0, T - 1, 0), 0);
 	alloc_free(a);
 }
-END_TEST
 
-START_TEST(want_three_eighths_of_the_last_grant_are_left_asks)
+TEST(want_three_eighths_of_the_last_grant_are_left_asks)
 {
 	struct alloc *a = alloc_new(T);
 	struct block_ref refs[8], r;
@@ -207,9 +198,8 @@ START_TEST(want_three_eighths_of_the_last_grant_are_left_asks)
 	ck_assert_uint_eq(alloc_request(a, 0, 0, 0), 16);
 	alloc_free(a);
 }
-END_TEST
 
-START_TEST(want_large_class_is_bounded_by_bytes)
+TEST(want_large_class_is_bounded_by_bytes)
 {
 	struct alloc *a = alloc_new(T);
 	uint8_t cls = class_for(64u << 20);
@@ -222,9 +212,8 @@ START_TEST(want_large_class_is_bounded_by_bytes)
 	}
 	alloc_free(a);
 }
-END_TEST
 
-START_TEST(drain_gives_everything_back_once_by_state)
+TEST(drain_gives_everything_back_once_by_state)
 {
 	struct alloc *a = alloc_new(T);
 	struct block_ref refs[8], exhausted = block(20);
@@ -245,10 +234,9 @@ START_TEST(drain_gives_everything_back_once_by_state)
 	ck_assert_uint_eq(seen[RETURN_EXHAUSTED], 1);
 	alloc_free(a);
 }
-END_TEST
 
 /* Two operations take two, so the third block that is needed is missing. */
-START_TEST(want_does_not_count_free_blocks_that_others_will_take)
+TEST(want_does_not_count_free_blocks_that_others_will_take)
 {
 	struct alloc *a = alloc_new(T);
 	struct block_ref refs[2] = {block(0), block(1)};
@@ -265,10 +253,9 @@ START_TEST(want_does_not_count_free_blocks_that_others_will_take)
 	ck_assert_uint_ne(alloc_request(a, 0, T, 3), 0);
 	alloc_free(a);
 }
-END_TEST
 
 /* Many small blocks or a few large ones: reported once, and again after as many. */
-START_TEST(surplus_is_due_after_many_blocks_or_many_bytes)
+TEST(surplus_is_due_after_many_blocks_or_many_bytes)
 {
 	const uint8_t cls[] = {0, class_for(64u << 10)};
 	const unsigned most[] = {ALLOC_GAIN_BLOCKS, 8};
@@ -285,7 +272,6 @@ START_TEST(surplus_is_due_after_many_blocks_or_many_bytes)
 	}
 	alloc_free(a);
 }
-END_TEST
 
 /* Blocks of `cls` number 1, 2, ... */
 static void blocks(struct alloc *a, uint8_t cls, unsigned n)
@@ -316,7 +302,7 @@ static uint64_t surplus_bytes(struct alloc *a, uint64_t now,
 	return bytes;
 }
 
-START_TEST(surplus_above_the_bound_goes_back_longest_unused_class_first)
+TEST(surplus_above_the_bound_goes_back_longest_unused_class_first)
 {
 	struct alloc *a = alloc_new(T);
 	uint8_t c1 = class_for(64u << 10), c2 = class_for(128u << 10),
@@ -339,9 +325,8 @@ START_TEST(surplus_above_the_bound_goes_back_longest_unused_class_first)
 	ck_assert_uint_eq(surplus_bytes(a, 0, n), 0);
 	alloc_free(a);
 }
-END_TEST
 
-START_TEST(surplus_counts_deferred_blocks_once_they_are_ready)
+TEST(surplus_counts_deferred_blocks_once_they_are_ready)
 {
 	struct alloc *a = alloc_new(T);
 	uint8_t cls = class_for(1u << 20);
@@ -367,7 +352,6 @@ START_TEST(surplus_counts_deferred_blocks_once_they_are_ready)
 	ck_assert_uint_eq(surplus_bytes(a, T + 20, n), 0);
 	alloc_free(a);
 }
-END_TEST
 
 static void retire_some(struct alloc *a, uint8_t cls, unsigned n, uint64_t from_ns)
 {
@@ -383,7 +367,7 @@ static void retire_some(struct alloc *a, uint8_t cls, unsigned n, uint64_t from_
 }
 
 /* A handle that paused needs as many blocks as it had at rest before the pause. */
-START_TEST(surplus_keeps_as_many_ready_blocks_as_recently_waited_at_once)
+TEST(surplus_keeps_as_many_ready_blocks_as_recently_waited_at_once)
 {
 	struct alloc *a = alloc_new(T);
 	uint8_t cls = class_for(128);
@@ -420,10 +404,9 @@ START_TEST(surplus_keeps_as_many_ready_blocks_as_recently_waited_at_once)
 	ck_assert_uint_eq(alloc_count(a, cls) + alloc_deferred_count(a, cls), 4);
 	alloc_free(a);
 }
-END_TEST
 
 /* A higher number at rest counts at once, a lower one only after a while. */
-START_TEST(surplus_counts_from_the_latest_peak)
+TEST(surplus_counts_from_the_latest_peak)
 {
 	struct alloc *a = alloc_new(T);
 	uint8_t cls = class_for(128);
@@ -445,9 +428,8 @@ START_TEST(surplus_counts_from_the_latest_peak)
 	ck_assert_uint_eq(n[cls], 20);
 	alloc_free(a);
 }
-END_TEST
 
-START_TEST(peek_returns_what_take_will_return)
+TEST(peek_returns_what_take_will_return)
 {
 	struct alloc *a = alloc_new(T);
 	uint8_t cls = class_for(128);
@@ -474,9 +456,8 @@ START_TEST(peek_returns_what_take_will_return)
 	}
 	alloc_free(a);
 }
-END_TEST
 
-START_TEST(surplus_leaves_the_last_block_of_the_class_used_last)
+TEST(surplus_leaves_the_last_block_of_the_class_used_last)
 {
 	struct alloc *a = alloc_new(T);
 	uint8_t small = class_for(1u << 20), large = class_for(8u << 20);
@@ -493,9 +474,8 @@ START_TEST(surplus_leaves_the_last_block_of_the_class_used_last)
 	ck_assert_uint_eq(n[large], 1);
 	alloc_free(a);
 }
-END_TEST
 
-START_TEST(record_has_free_deferred_exhausted_and_later_retired_blocks)
+TEST(record_has_free_deferred_exhausted_and_later_retired_blocks)
 {
 	struct alloc *a = alloc_new(T);
 	struct journal *j = journal_new();
@@ -526,10 +506,9 @@ START_TEST(record_has_free_deferred_exhausted_and_later_retired_blocks)
 	alloc_free(a);
 	journal_free(j);
 }
-END_TEST
 
 /* A server without memory also gets the blocks that may not be used yet. */
-START_TEST(give_deferred_takes_all_of_one_class)
+TEST(give_deferred_takes_all_of_one_class)
 {
 	struct alloc *a = alloc_new(1000);
 	struct block_ref ref = {.off = 4096, .cls = 3}, got[4];
@@ -553,40 +532,5 @@ START_TEST(give_deferred_takes_all_of_one_class)
 	ck_assert_uint_eq(alloc_next_ready(a, 3), 1010);
 	alloc_free(a);
 }
-END_TEST
 
-static Suite *suite(void)
-{
-	Suite *s = suite_create("alloc");
-	TCase *t = tcase_create("alloc");
-
-	tcase_add_test(t, give_deferred_takes_all_of_one_class);
-	tcase_add_test(t, take_empty_gives_nothing);
-	tcase_add_test(
-		t, retire_block_is_free_after_T_with_next_inc_and_not_before);
-	tcase_add_test(t, deferred_keeps_order_over_growth_and_wrap);
-	tcase_add_test(t, undated_block_waits_for_T_from_its_date);
-	tcase_add_test(t, undated_blocks_are_dated_before_the_next_that_has_a_date);
-	tcase_add_test(t, undated_blocks_that_went_back_leave_no_date_to_others);
-	tcase_add_test(t, put_unpublished_block_is_free_at_once_with_its_inc);
-	tcase_add_test(t, retire_of_last_incarnation_block_goes_back_exhausted);
-	tcase_add_test(t, want_starts_at_two_doubles_and_asks_once);
-	tcase_add_test(t, want_three_eighths_of_the_last_grant_are_left_asks);
-	tcase_add_test(t, want_large_class_is_bounded_by_bytes);
-	tcase_add_test(t, drain_gives_everything_back_once_by_state);
-	tcase_add_test(t, want_does_not_count_free_blocks_that_others_will_take);
-	tcase_add_test(t, surplus_is_due_after_many_blocks_or_many_bytes);
-	tcase_add_test(
-		t, surplus_above_the_bound_goes_back_longest_unused_class_first);
-	tcase_add_test(t, surplus_counts_deferred_blocks_once_they_are_ready);
-	tcase_add_test(t, surplus_leaves_the_last_block_of_the_class_used_last);
-	tcase_add_test(t, surplus_keeps_as_many_ready_blocks_as_recently_waited_at_once);
-	tcase_add_test(t, surplus_counts_from_the_latest_peak);
-	tcase_add_test(t, peek_returns_what_take_will_return);
-	tcase_add_test(
-		t, record_has_free_deferred_exhausted_and_later_retired_blocks);
-	suite_add_tcase(s, t);
-	return s;
-}
-
-TEST_MAIN(suite())
+TEST_SUITE("alloc")

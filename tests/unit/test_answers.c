@@ -11,8 +11,8 @@
 
 #include <farkv.h>
 
+#include "tests/rig/cases.h"
 #include "tests/rig/played_device.h"
-#include "tests/rig/test_main.h"
 #include "tests/rig/wr.h"
 
 #define REGION DEVICE_REGION
@@ -70,11 +70,13 @@ static void ck_lost(const struct xport_chain *c, unsigned n_done)
 
 /* ---- cases ------------------------------------------------------------------------ */
 
+TEST_GROUP(.setup = setup, .teardown = teardown);
+
 /*
  * The chains that a batch posts for one stage: gets of cached locations (round 0) or puts
  * (1). Only the last request reports, and all share one doorbell.
  */
-START_TEST(chains_of_one_post_share_a_doorbell_and_the_last_request_reports)
+TEST_LOOP(chains_of_one_post_share_a_doorbell_and_the_last_request_reports, 0, 2)
 {
 	enum { CHAINS = 16, EACH = 2 };
 	struct xport_chain c[CHAINS];
@@ -104,9 +106,8 @@ START_TEST(chains_of_one_post_share_a_doorbell_and_the_last_request_reports)
 	ck_assert_uint_eq(device.doorbells, 1);
 	ck_assert_uint_eq(lane->counters.doorbells, 1);
 }
-END_TEST
 
-START_TEST(all_answers_arrive_the_data_is_there_and_the_lane_stays)
+TEST(all_answers_arrive_the_data_is_there_and_the_lane_stays)
 {
 	static const uint32_t sizes[] = {1, 7, 8, 9, 64, 1000, 1024, 1031,
 					 4096, 5000};
@@ -127,10 +128,9 @@ START_TEST(all_answers_arrive_the_data_is_there_and_the_lane_stays)
 	}
 	ck_assert_int_eq(xport_broken(lane), 0);
 }
-END_TEST
 
 /* The previous content proves nothing, even if the answer brings the same bytes. */
-START_TEST(answer_that_equals_the_old_content_is_an_answer)
+TEST(answer_that_equals_the_old_content_is_an_answer)
 {
 	for (unsigned round = 0; round < 3; round++) {
 		struct xport_chain c = {.n = 1};
@@ -141,10 +141,9 @@ START_TEST(answer_that_equals_the_old_content_is_an_answer)
 		ck_assert_mem_eq(mem, region + 512, 256);
 	}
 }
-END_TEST
 
 /* The lane breaks at the missing answer; the results before it are certain. */
-START_TEST(lost_answer_of_a_read_ends_the_chain_there)
+TEST_LOOP(lost_answer_of_a_read_ends_the_chain_there, 0, 4)
 {
 	struct xport_chain c = {.n = 4};
 
@@ -156,9 +155,8 @@ START_TEST(lost_answer_of_a_read_ends_the_chain_there)
 	run(&c);
 	ck_lost(&c, (unsigned)_i);
 }
-END_TEST
 
-START_TEST(lost_answer_of_a_cas_leaves_its_outcome_unknown)
+TEST_LOOP(lost_answer_of_a_cas_leaves_its_outcome_unknown, 0, 2)
 {
 	struct xport_chain c = {.n = 2};
 	uint64_t was = word_at(64);
@@ -174,10 +172,9 @@ START_TEST(lost_answer_of_a_cas_leaves_its_outcome_unknown)
 	ck_assert_uint_eq(word_at(64), _i ? was : 4711);
 	ck_assert_mem_eq(region + 1024, mem, 256);
 }
-END_TEST
 
 /* The result of an earlier compare-and-swap is not taken for this one. */
-START_TEST(lost_answer_of_a_cas_is_noticed_after_the_queue_wrapped)
+TEST(lost_answer_of_a_cas_is_noticed_after_the_queue_wrapped)
 {
 	struct xport_chain c = {.n = 1};
 
@@ -192,9 +189,8 @@ START_TEST(lost_answer_of_a_cas_is_noticed_after_the_queue_wrapped)
 	run(&c);
 	ck_lost(&c, 0);
 }
-END_TEST
 
-START_TEST(lost_answer_of_one_piece_of_a_long_read_ends_the_chain)
+TEST_LOOP(lost_answer_of_one_piece_of_a_long_read_ends_the_chain, 0, 6)
 {
 	struct xport_chain c = {.n = 2};
 
@@ -204,9 +200,8 @@ START_TEST(lost_answer_of_one_piece_of_a_long_read_ends_the_chain)
 	run(&c);
 	ck_lost(&c, _i < 5 ? 0 : 1);
 }
-END_TEST
 
-START_TEST(lost_answer_leaves_earlier_chains_done_and_later_ones_undone)
+TEST(lost_answer_leaves_earlier_chains_done_and_later_ones_undone)
 {
 	struct xport_chain c[3] = {{.n = 1}, {.n = 1}, {.n = 1}};
 
@@ -222,10 +217,9 @@ START_TEST(lost_answer_leaves_earlier_chains_done_and_later_ones_undone)
 	ck_lost(&c[1], 0);
 	ck_lost(&c[2], 0);
 }
-END_TEST
 
 /* In flight when the lane is given up, and still reported as done. */
-START_TEST(lost_answer_while_the_lane_stops_is_noticed)
+TEST_LOOP(lost_answer_while_the_lane_stops_is_noticed, 0, 2)
 {
 	struct xport_chain c = {.n = 1};
 
@@ -241,9 +235,8 @@ START_TEST(lost_answer_while_the_lane_stops_is_noticed)
 	ck_assert_int_eq(c.status, _i ? FARKV_EDISCONNECTED : 0);
 	ck_assert_uint_eq(c.n_done, _i ? 0 : 1);
 }
-END_TEST
 
-START_TEST(lane_reconnects_after_a_lost_answer)
+TEST(lane_reconnects_after_a_lost_answer)
 {
 	struct xport_chain c = {.n = 1};
 
@@ -257,40 +250,5 @@ START_TEST(lane_reconnects_after_a_lost_answer)
 	ck_assert_int_eq(c.status, 0);
 	ck_assert_mem_eq(mem, region, 64);
 }
-END_TEST
 
-static Suite *suite(void)
-{
-	Suite *s = suite_create("answers");
-	TCase *t = tcase_create("posted");
-
-	tcase_add_checked_fixture(t, setup, teardown);
-	tcase_add_loop_test(
-		t,
-		chains_of_one_post_share_a_doorbell_and_the_last_request_reports,
-		0, 2);
-	suite_add_tcase(s, t);
-
-	t = tcase_create("lost");
-
-	tcase_add_checked_fixture(t, setup, teardown);
-	tcase_add_test(t,
-		       all_answers_arrive_the_data_is_there_and_the_lane_stays);
-	tcase_add_test(t, answer_that_equals_the_old_content_is_an_answer);
-	tcase_add_loop_test(t, lost_answer_of_a_read_ends_the_chain_there, 0,
-			    4);
-	tcase_add_loop_test(t, lost_answer_of_a_cas_leaves_its_outcome_unknown,
-			    0, 2);
-	tcase_add_test(t, lost_answer_of_a_cas_is_noticed_after_the_queue_wrapped);
-	tcase_add_loop_test(t, lost_answer_of_one_piece_of_a_long_read_ends_the_chain, 0,
-			    6);
-	tcase_add_test(
-		t,
-		lost_answer_leaves_earlier_chains_done_and_later_ones_undone);
-	tcase_add_loop_test(t, lost_answer_while_the_lane_stops_is_noticed, 0, 2);
-	tcase_add_test(t, lane_reconnects_after_a_lost_answer);
-	suite_add_tcase(s, t);
-	return s;
-}
-
-TEST_MAIN(suite())
+TEST_SUITE("answers")

@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "common/proto/auth.h"
-#include "tests/rig/test_main.h"
+#include "tests/rig/cases.h"
 
 /*
  * Made by hashlib.blake2b(input, key=bytes(range(32)), digest_size=32), the input
@@ -73,7 +73,9 @@ static void check_tag(const uint8_t *tag, const char *hex)
 	ck_assert_uint_eq(tag[AUTH_TAG_BYTES], 0xA5);
 }
 
-START_TEST(auth_tags_are_those_of_another_implementation)
+TEST_GROUP(.setup = tags_setup);
+
+TEST(auth_tags_are_those_of_another_implementation)
 {
 	uint8_t tag[AUTH_TAG_BYTES + 1];
 
@@ -90,7 +92,6 @@ START_TEST(auth_tags_are_those_of_another_implementation)
 	auth_client_tag(&key, &client, tag);
 	check_tag(tag, gold_shortest);
 }
-END_TEST
 
 /* Both tags: which of them each bit of the byte at p must change. */
 static void check_flips(void *p, size_t len, bool in_client, bool in_server)
@@ -110,7 +111,7 @@ static void check_flips(void *p, size_t len, bool in_client, bool in_server)
 	}
 }
 
-START_TEST(auth_tags_change_with_every_covered_bit)
+TEST(auth_tags_change_with_every_covered_bit)
 {
 	check_flips(key.secret, sizeof(key.secret), true, true);
 	check_flips(server_nonce, sizeof(server_nonce), true, true);
@@ -122,9 +123,8 @@ START_TEST(auth_tags_change_with_every_covered_bit)
 	check_flips(&server.session, sizeof(server.session), false, true);
 	check_flips(region_id, sizeof(region_id), false, true);
 }
-END_TEST
 
-START_TEST(auth_client_tag_bytes_moved_from_name_to_hello_change_it)
+TEST(auth_client_tag_bytes_moved_from_name_to_hello_change_it)
 {
 	static const char text[] = "alicehello";
 	uint8_t tags[sizeof(text)][AUTH_TAG_BYTES];
@@ -139,9 +139,8 @@ START_TEST(auth_client_tag_bytes_moved_from_name_to_hello_change_it)
 			ck_assert(!auth_equal(tags[i], tags[j]));
 	}
 }
-END_TEST
 
-START_TEST(auth_equal_differs_in_any_bit)
+TEST(auth_equal_differs_in_any_bit)
 {
 	uint8_t a[AUTH_TAG_BYTES] = {0}, b[AUTH_TAG_BYTES] = {0};
 
@@ -152,9 +151,8 @@ START_TEST(auth_equal_differs_in_any_bit)
 		b[bit / 8] ^= (uint8_t)(1u << bit % 8);
 	}
 }
-END_TEST
 
-START_TEST(auth_nonce_and_token_fill_their_size_with_new_bytes)
+TEST(auth_nonce_and_token_fill_their_size_with_new_bytes)
 {
 	uint8_t a[AUTH_NONCE_BYTES + 1], b[AUTH_NONCE_BYTES + 1];
 	uint8_t seen[AUTH_NONCE_BYTES] = {0};
@@ -181,9 +179,8 @@ START_TEST(auth_nonce_and_token_fill_their_size_with_new_bytes)
 	for (unsigned i = AUTH_TOKEN_BYTES; i < sizeof(a); i++)
 		ck_assert_uint_eq(a[i], 0xA5);
 }
-END_TEST
 
-START_TEST(auth_dummy_key_is_one_random_key)
+TEST(auth_dummy_key_is_one_random_key)
 {
 	const struct key *d = auth_dummy_key();
 	uint8_t a[AUTH_TAG_BYTES], b[AUTH_TAG_BYTES];
@@ -197,23 +194,5 @@ START_TEST(auth_dummy_key_is_one_random_key)
 	auth_client_tag(&zero, &client, b);
 	ck_assert(!auth_equal(a, b));
 }
-END_TEST
 
-static Suite *suite(void)
-{
-	Suite *s = suite_create("auth");
-	TCase *t = tcase_create("tags");
-
-	tcase_add_checked_fixture(t, tags_setup, NULL);
-	tcase_add_test(t, auth_tags_are_those_of_another_implementation);
-	tcase_add_test(t, auth_tags_change_with_every_covered_bit);
-	tcase_add_test(
-		t, auth_client_tag_bytes_moved_from_name_to_hello_change_it);
-	tcase_add_test(t, auth_equal_differs_in_any_bit);
-	tcase_add_test(t, auth_nonce_and_token_fill_their_size_with_new_bytes);
-	tcase_add_test(t, auth_dummy_key_is_one_random_key);
-	suite_add_tcase(s, t);
-	return s;
-}
-
-TEST_MAIN(suite())
+TEST_SUITE("auth")

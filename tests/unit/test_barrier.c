@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "server/loop/grants.h"
+#include "tests/rig/cases.h"
 #include "tests/rig/control_rig.h"
 
 /* ---- the barrier ----------------------------------------------------------------- */
@@ -25,7 +26,14 @@ static struct block_ref wear_one(void)
 	return b;
 }
 
-START_TEST(silent_client_is_named_and_nothing_is_reused_until_it_answers)
+static void setup(void)
+{
+	rig_begin(1);
+}
+
+TEST_GROUP(.setup = setup, .teardown = rig_end);
+
+TEST(silent_client_is_named_and_nothing_is_reused_until_it_answers)
 {
 	join(&bob, &rig_local, getpid());
 	bob.silent = true;
@@ -52,9 +60,8 @@ START_TEST(silent_client_is_named_and_nothing_is_reused_until_it_answers)
 	ck_assert_uint_eq(c->barrier->passed, 1);
 	ck_assert(!barrier_module.tick(c));
 }
-END_TEST
 
-START_TEST(silent_remote_client_is_cut_off)
+TEST(silent_remote_client_is_cut_off)
 {
 	join(&bob, &rig_remote, 0);
 	bob.silent = true;
@@ -69,9 +76,8 @@ START_TEST(silent_remote_client_is_cut_off)
 	ck_assert_uint_eq(bob.fenced, 1);
 	ck_assert_uint_eq(slab_count(c->slab).exhausted, 0);
 }
-END_TEST
 
-START_TEST(memory_request_during_a_stuck_barrier_gets_none_in_time)
+TEST(memory_request_during_a_stuck_barrier_gets_none_in_time)
 {
 	uint64_t t;
 
@@ -95,9 +101,8 @@ START_TEST(memory_request_during_a_stuck_barrier_gets_none_in_time)
 	ck_assert_uint_eq(rig_get(&alice, RIG_LARGE, 1), 1);
 	rig_show_pages();
 }
-END_TEST
 
-START_TEST(block_exhausted_during_a_barrier_waits_for_the_next)
+TEST(block_exhausted_during_a_barrier_waits_for_the_next)
 {
 	struct block_ref b;
 
@@ -118,10 +123,9 @@ START_TEST(block_exhausted_during_a_barrier_waits_for_the_next)
 	ck_assert_uint_eq(slab_count(c->slab).exhausted, 0);
 	ck_assert_uint_eq(bob.barriers, 2);
 }
-END_TEST
 
 /* All sessions except those that cannot have sent READY. */
-START_TEST(barrier_waits_for_a_session_that_may_have_begun)
+TEST(barrier_waits_for_a_session_that_may_have_begun)
 {
 	static const struct msg ready = {.type = MSG_READY};
 
@@ -137,10 +141,9 @@ START_TEST(barrier_waits_for_a_session_that_may_have_begun)
 		ck_assert(lingering_gone(&c->lingering));
 	}
 }
-END_TEST
 
 /* The page is taken out of the file before it is sealed, which would wait for pinned pages. */
-START_TEST(counts_in_a_tether_outlast_the_question_whether_it_is_mapped)
+TEST(counts_in_a_tether_outlast_the_question_whether_it_is_mapped)
 {
 	static const struct msg ready = {.type = MSG_READY};
 	uint64_t *page;
@@ -158,9 +161,8 @@ START_TEST(counts_in_a_tether_outlast_the_question_whether_it_is_mapped)
 	untie(bob.tether);
 	ck_assert(lingering_gone(&c->lingering));
 }
-END_TEST
 
-START_TEST(barrier_waits_for_a_lost_session_until_its_process_ends)
+TEST(barrier_waits_for_a_lost_session_until_its_process_ends)
 {
 	static const struct msg ready = {.type = MSG_READY};
 	pid_t pid;
@@ -189,9 +191,8 @@ START_TEST(barrier_waits_for_a_lost_session_until_its_process_ends)
 	ck_assert(!barrier_module.tick(c));
 	ck_assert_uint_eq(slab_count(c->slab).exhausted, 0);
 }
-END_TEST
 
-START_TEST(idle_server_has_no_barrier_and_no_timer)
+TEST(idle_server_has_no_barrier_and_no_timer)
 {
 	join(&bob, &rig_local, getpid());
 	turns(210); /* the timer for handshakes */
@@ -209,7 +210,6 @@ START_TEST(idle_server_has_no_barrier_and_no_timer)
 		 !event_pending(c->tick, EV_TIMEOUT, NULL));
 	ck_assert_uint_eq(c->barrier->passed, 1);
 }
-END_TEST
 
 /* ---- newcomers ------------------------------------------------------------------- */
 
@@ -223,7 +223,7 @@ static void hear_refusal(struct peer *p, const struct msg *m)
 }
 
 /* It broke no rule and may connect again. */
-START_TEST(slow_handshake_is_closed_and_not_blamed)
+TEST(slow_handshake_is_closed_and_not_blamed)
 {
 	c->cfg.hello_ms = 1;
 	join(&bob, &rig_local, getpid());
@@ -234,41 +234,5 @@ START_TEST(slow_handshake_is_closed_and_not_blamed)
 	ck_assert_uint_eq(c->counts.protocol_errors, 0);
 	ck_assert_ptr_nonnull(alice.session);
 }
-END_TEST
 
-static void setup(void)
-{
-	rig_begin(1);
-}
-
-static TCase *add_case(Suite *s, const char *name)
-{
-	TCase *t = tcase_create(name);
-
-	tcase_add_checked_fixture(t, setup, rig_end);
-	suite_add_tcase(s, t);
-	return t;
-}
-
-static Suite *suite(void)
-{
-	Suite *s = suite_create("barrier");
-	TCase *t = add_case(s, "barrier");
-
-	tcase_add_test(
-		t,
-		silent_client_is_named_and_nothing_is_reused_until_it_answers);
-	tcase_add_test(t, silent_remote_client_is_cut_off);
-	tcase_add_test(t, memory_request_during_a_stuck_barrier_gets_none_in_time);
-	tcase_add_test(t, block_exhausted_during_a_barrier_waits_for_the_next);
-	tcase_add_test(t, barrier_waits_for_a_session_that_may_have_begun);
-	tcase_add_test(t, counts_in_a_tether_outlast_the_question_whether_it_is_mapped);
-	tcase_add_test(
-		t, barrier_waits_for_a_lost_session_until_its_process_ends);
-	tcase_add_test(t, idle_server_has_no_barrier_and_no_timer);
-	t = add_case(s, "newcomers");
-	tcase_add_test(t, slow_handshake_is_closed_and_not_blamed);
-	return s;
-}
-
-TEST_MAIN(suite())
+TEST_SUITE("barrier")

@@ -10,9 +10,9 @@
 
 #include <farkv.h>
 
+#include "tests/rig/cases.h"
 #include "tests/rig/e2e.h"
 #include "tests/rig/real_server.h"
-#include "tests/rig/test_main.h"
 
 #define ITEMS_MAX 1000
 
@@ -137,7 +137,9 @@ static size_t large_len(void)
 	return real_server_is_remote() ? 20000 : 100000;
 }
 
-START_TEST(batch_of_any_length_does_what_single_calls_do)
+TEST_GROUP(.setup = setup, .teardown = teardown);
+
+TEST_LOOP(batch_of_any_length_does_what_single_calls_do, 0, batches_tried())
 {
 	struct batch *b = malloc(sizeof(*b));
 	uint32_t key;
@@ -171,7 +173,6 @@ START_TEST(batch_of_any_length_does_what_single_calls_do)
 	}
 	free(b);
 }
-END_TEST
 
 /* ---- mexists --------------------------------------------------------------- */
 
@@ -206,7 +207,7 @@ static void check_rest(const struct question *q, size_t n)
 	ck_assert(e2e_poisoned(&q->bitmap[bytes], sizeof(q->bitmap) - bytes));
 }
 
-START_TEST(mexists_of_any_length_tells_which_keys_have_values)
+TEST_LOOP(mexists_of_any_length_tells_which_keys_have_values, 0, batches_tried())
 {
 	struct batch *b = malloc(sizeof(*b));
 	struct question *q = malloc(sizeof(*q));
@@ -239,10 +240,9 @@ START_TEST(mexists_of_any_length_tells_which_keys_have_values)
 	free(q);
 	free(b);
 }
-END_TEST
 
 /* The prefix ends at the first key without a value, also in a later group. */
-START_TEST(mexists_counts_the_keys_before_the_first_missing_one)
+TEST(mexists_counts_the_keys_before_the_first_missing_one)
 {
 	static const size_t missing[] = {0, 1, 7, 8, 127, 128, 129, 255, 299};
 	struct batch *b = malloc(sizeof(*b));
@@ -262,10 +262,9 @@ START_TEST(mexists_counts_the_keys_before_the_first_missing_one)
 	free(q);
 	free(b);
 }
-END_TEST
 
 /* What cannot be asked counts as missing, and the others are answered. */
-START_TEST(mexists_with_a_bad_key_answers_the_others)
+TEST(mexists_with_a_bad_key_answers_the_others)
 {
 	struct batch *b = malloc(sizeof(*b));
 	struct question *q = malloc(sizeof(*q));
@@ -288,10 +287,9 @@ START_TEST(mexists_with_a_bad_key_answers_the_others)
 	free(q);
 	free(b);
 }
-END_TEST
 
 /* Large values of several groups stay valid together. */
-START_TEST(mget_of_large_values_in_several_groups_keeps_all_valid)
+TEST(mget_of_large_values_in_several_groups_keeps_all_valid)
 {
 	enum { N = 150 };
 	static struct farkv_get_item it[N];
@@ -315,7 +313,6 @@ START_TEST(mget_of_large_values_in_several_groups_keeps_all_valid)
 	}
 	free(value);
 }
-END_TEST
 
 /* Items with buffers of their own, of `cap` bytes each. */
 static struct farkv_get_into_item *into_items(const struct batch *b, uint8_t *mem, size_t cap)
@@ -374,14 +371,13 @@ static void compare_with_mget(size_t n, size_t distinct)
 	free(b);
 }
 
-START_TEST(mget_into_returns_what_mget_returns)
+TEST(mget_into_returns_what_mget_returns)
 {
 	for (size_t i = 0; i < batches_tried(); i++)
 		compare_with_mget(batches[i].n, batches[i].distinct);
 }
-END_TEST
 
-START_TEST(mget_into_small_buffers_tells_the_lengths)
+TEST(mget_into_small_buffers_tells_the_lengths)
 {
 	enum { CAP = 100 };
 	struct batch *b = malloc(sizeof(*b));
@@ -411,10 +407,9 @@ START_TEST(mget_into_small_buffers_tells_the_lengths)
 	free(mem);
 	free(b);
 }
-END_TEST
 
 /* Of several groups, with one that is too long; each goes to its buffer directly. */
-START_TEST(mget_into_of_large_values_fills_all_buffers)
+TEST(mget_into_of_large_values_fills_all_buffers)
 {
 	enum { N = 140 };
 	const size_t len = large_len();
@@ -453,9 +448,8 @@ START_TEST(mget_into_of_large_values_fills_all_buffers)
 	free(mem);
 	free(value);
 }
-END_TEST
 
-START_TEST(batch_with_a_bad_item_does_the_others)
+TEST(batch_with_a_bad_item_does_the_others)
 {
 	static uint8_t big[(1 << 20) + 1];
 	struct batch *b = malloc(sizeof(*b));
@@ -482,7 +476,6 @@ START_TEST(batch_with_a_bad_item_does_the_others)
 	}
 	free(b);
 }
-END_TEST
 
 /* ---- budgets --------------------------------------------------------------- */
 
@@ -549,7 +542,9 @@ static void budget_warm(void)
 		OK(e2e_put(kv, i % 2 ? "here" : "other", "value"));
 }
 
-START_TEST(single_calls_keep_to_their_round_trips)
+TEST_GROUP(.setup = setup_searching, .teardown = teardown);
+
+TEST(single_calls_keep_to_their_round_trips)
 {
 	static const struct budget
 		get_hit = {"GET, hit", 2, 2, 0, 0, 1, 0, 1, 0},
@@ -589,10 +584,9 @@ START_TEST(single_calls_keep_to_their_round_trips)
 	COSTS(del, OK(e2e_del(kv, "new")));
 	COSTS(dead, FAILS(FARKV_ENOTFOUND, e2e_probe(kv, "new")));
 }
-END_TEST
 
 /* All the GETs of a group share their round trips. */
-START_TEST(mget_of_a_group_shares_its_round_trips)
+TEST(mget_of_a_group_shares_its_round_trips)
 {
 	static const struct budget
 		hits = {"128 GETs, hits", 2, 256, 0, 0, 128, 16, 128, 0},
@@ -633,34 +627,5 @@ START_TEST(mget_of_a_group_shares_its_round_trips)
 	free(q);
 	free(b);
 }
-END_TEST
 
-static Suite *suite(void)
-{
-	Suite *s = suite_create("batch");
-	TCase *t = tcase_create("batch");
-
-	real_server_require();
-	tcase_add_checked_fixture(t, setup, teardown);
-	tcase_add_loop_test(t, batch_of_any_length_does_what_single_calls_do, 0,
-			    (int)batches_tried());
-	tcase_add_loop_test(t, mexists_of_any_length_tells_which_keys_have_values, 0,
-			    (int)batches_tried());
-	tcase_add_test(t, mexists_counts_the_keys_before_the_first_missing_one);
-	tcase_add_test(t, mexists_with_a_bad_key_answers_the_others);
-	tcase_add_test(t, mget_of_large_values_in_several_groups_keeps_all_valid);
-	tcase_add_test(t, mget_into_returns_what_mget_returns);
-	tcase_add_test(t, mget_into_small_buffers_tells_the_lengths);
-	tcase_add_test(t, mget_into_of_large_values_fills_all_buffers);
-	tcase_add_test(t, batch_with_a_bad_item_does_the_others);
-	suite_add_tcase(s, t);
-
-	t = tcase_create("budgets");
-	tcase_add_checked_fixture(t, setup_searching, teardown);
-	tcase_add_test(t, single_calls_keep_to_their_round_trips);
-	tcase_add_test(t, mget_of_a_group_shares_its_round_trips);
-	suite_add_tcase(s, t);
-	return s;
-}
-
-TEST_MAIN(suite())
+TEST_SUITE("batch", real_server_require())

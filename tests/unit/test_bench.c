@@ -22,7 +22,7 @@
 #include "bench/gen/values.h"
 #include "common/base/err.h"
 #include "common/base/util.h"
-#include "tests/rig/test_main.h"
+#include "tests/rig/cases.h"
 
 #define NEAR(a, b, rel) \
 	ck_assert_msg(fabs((a) - (b)) <= (rel) * fabs(b), "%.17g, not %.17g", \
@@ -51,7 +51,7 @@ static const struct {
 	{7, 32, false, "user00000000000000000000000000000007"},
 };
 
-START_TEST(key_build_vectors)
+TEST_EACH(key_build_vectors, keys)
 {
 	struct key_format f;
 	char key[KEY_CAP];
@@ -65,9 +65,8 @@ START_TEST(key_build_vectors)
 	ck_assert_mem_eq(key, keys[_i].key, n);
 	ck_assert_uint_le(n, key_max_len(&f));
 }
-END_TEST
 
-START_TEST(key_build_all_lengths_agree_with_printf)
+TEST(key_build_all_lengths_agree_with_printf)
 {
 	struct key_format f;
 	char key[KEY_CAP], want[64];
@@ -91,10 +90,9 @@ START_TEST(key_build_all_lengths_agree_with_printf)
 		}
 	}
 }
-END_TEST
 
 /* Numbers of all lengths, as they are and hashed. */
-START_TEST(key_build_of_random_numbers_agrees_with_printf)
+TEST(key_build_of_random_numbers_agrees_with_printf)
 {
 	struct key_format f;
 	char key[KEY_CAP], want[64];
@@ -115,11 +113,10 @@ START_TEST(key_build_of_random_numbers_agrees_with_printf)
 		}
 	}
 }
-END_TEST
 
 /* ---- generators ------------------------------------------------------------------ */
 
-START_TEST(zipfian_zeta_and_eta_vectors)
+TEST(zipfian_zeta_and_eta_vectors)
 {
 	struct gen_zipfian g;
 
@@ -134,10 +131,9 @@ START_TEST(zipfian_zeta_and_eta_vectors)
 	gen_zipfian_init_zeta(&g, 0, SCRAMBLED_ITEMS, 0.99, SCRAMBLED_ZETA);
 	NEAR(g.eta, 0.21220003380967406, 1e-9);
 }
-END_TEST
 
 /* Octet by octet, as it is defined. */
-START_TEST(fnvhash_uses_every_octet)
+TEST(fnvhash_uses_every_octet)
 {
 	struct rng r;
 
@@ -150,9 +146,8 @@ START_TEST(fnvhash_uses_every_octet)
 		ck_assert_uint_eq(fnvhash64(v), (int64_t)h < 0 ? 0 - h : h);
 	}
 }
-END_TEST
 
-START_TEST(modulo_is_the_remainder)
+TEST(modulo_is_the_remainder)
 {
 	const uint64_t top = UINT64_C(1) << 63;
 	struct modulo m;
@@ -173,9 +168,8 @@ START_TEST(modulo_is_the_remainder)
 	ck_assert_uint_eq(modulo_of(&m, top), 0);
 	ck_assert_uint_eq(modulo_of(&m, top - 1), top - 1);
 }
-END_TEST
 
-START_TEST(zipfian_grow_continues_the_sum)
+TEST(zipfian_grow_continues_the_sum)
 {
 	struct gen_zipfian g;
 
@@ -185,9 +179,8 @@ START_TEST(zipfian_grow_continues_the_sum)
 	gen_zipfian_grow(&g, 700);
 	NEAR(g.zeta_n, 7.728953217284729, 1e-13);
 }
-END_TEST
 
-START_TEST(counter_shows_acknowledged_numbers_without_a_gap)
+TEST(counter_shows_acknowledged_numbers_without_a_gap)
 {
 	struct gen_counter g;
 
@@ -206,9 +199,8 @@ START_TEST(counter_shows_acknowledged_numbers_without_a_gap)
 	ck_assert(!gen_counter_ack(&g, 105 + COUNTER_WINDOW));
 	gen_counter_fini(&g);
 }
-END_TEST
 
-START_TEST(rng_streams_differ_and_repeat)
+TEST(rng_streams_differ_and_repeat)
 {
 	struct rng a, b, c;
 
@@ -222,11 +214,10 @@ START_TEST(rng_streams_differ_and_repeat)
 		ck_assert_uint_eq(v, rng_next(&c));
 	}
 }
-END_TEST
 
 /* ---- values ---------------------------------------------------------------------- */
 
-START_TEST(random_value_is_printable)
+TEST(random_value_is_printable)
 {
 	char buf[128];
 	struct rng r;
@@ -239,7 +230,6 @@ START_TEST(random_value_is_printable)
 			ck_assert(buf[i] >= ' ' && buf[i] <= 127);
 	}
 }
-END_TEST
 
 #define LONGEST 5000u
 
@@ -275,7 +265,7 @@ static enum value_verdict check(const void *data, size_t len, const char *key,
 	return value_check(&mine, value_hash(key, strlen(key)), least, &v);
 }
 
-START_TEST(value_slice_is_a_part_of_the_pattern_without_a_copy)
+TEST(value_slice_is_a_part_of_the_pattern_without_a_copy)
 {
 	const void *first;
 	bool others = false;
@@ -295,9 +285,8 @@ START_TEST(value_slice_is_a_part_of_the_pattern_without_a_copy)
 	ck_assert(others);
 	values_down();
 }
-END_TEST
 
-START_TEST(checked_value_of_any_length_is_good_and_of_another_key_is_not)
+TEST(checked_value_of_any_length_is_good_and_of_another_key_is_not)
 {
 	uint64_t a = value_hash("a", 1);
 
@@ -317,10 +306,9 @@ START_TEST(checked_value_of_any_length_is_good_and_of_another_key_is_not)
 		}
 	values_down();
 }
-END_TEST
 
 /* Every byte of a value is covered, and so is its length. */
-START_TEST(checked_value_with_a_wrong_byte_or_length_is_told)
+TEST_LOOP(checked_value_with_a_wrong_byte_or_length_is_told, 0, 5)
 {
 	static const size_t lens[] = {8, 31, 32, 33, 200};
 	size_t len = lens[_i];
@@ -344,9 +332,8 @@ START_TEST(checked_value_with_a_wrong_byte_or_length_is_told)
 		ck_assert_int_eq(check(copy, len + 1, "a", 0), VALUE_TORN);
 	values_down();
 }
-END_TEST
 
-START_TEST(checked_value_mixed_of_two_versions_is_torn)
+TEST(checked_value_mixed_of_two_versions_is_torn)
 {
 	static char one[LONGEST], two[LONGEST], mixed[LONGEST];
 	uint64_t a = value_hash("a", 1);
@@ -372,9 +359,8 @@ START_TEST(checked_value_mixed_of_two_versions_is_torn)
 	}
 	values_down();
 }
-END_TEST
 
-START_TEST(checked_value_older_than_the_least_version_is_old)
+TEST(checked_value_older_than_the_least_version_is_old)
 {
 	uint64_t a = value_hash("a", 1);
 	struct db_value v;
@@ -391,9 +377,8 @@ START_TEST(checked_value_older_than_the_least_version_is_old)
 	ck_assert_int_eq(check(v.data, v.len, "a", 1), VALUE_OLD);
 	values_down();
 }
-END_TEST
 
-START_TEST(ages_least_rises_with_a_write_that_was_alone_and_succeeded)
+TEST(ages_least_rises_with_a_write_that_was_alone_and_succeeded)
 {
 	struct value_age age[2] = {{0}};
 	struct value_ages all = {age, 2};
@@ -427,7 +412,6 @@ START_TEST(ages_least_rises_with_a_write_that_was_alone_and_succeeded)
 	ck_assert_uint_eq(third.version, 1);
 	ck_assert_uint_eq(ages_least(&all, 2), 0);
 }
-END_TEST
 
 /* ---- histogram ------------------------------------------------------------------- */
 
@@ -440,16 +424,15 @@ static const uint64_t hist_vectors[][3] = {
 	{1000000, 999936, 1000447},
 };
 
-START_TEST(hist_counters_vectors)
+TEST_EACH(hist_counters_vectors, hist_vectors)
 {
 	const uint64_t *v = hist_vectors[_i];
 
 	ck_assert_uint_eq(hist_value(hist_index(v[0])), v[1]);
 	ck_assert_uint_eq(hist_highest(v[0]), v[2]);
 }
-END_TEST
 
-START_TEST(hist_of_one_to_hundred_thousand)
+TEST(hist_of_one_to_hundred_thousand)
 {
 	struct hist *h = hist_new(), *sum = hist_new();
 	struct hist_summary s;
@@ -477,7 +460,6 @@ START_TEST(hist_of_one_to_hundred_thousand)
 	hist_free(h);
 	hist_free(sum);
 }
-END_TEST
 
 /* ---- properties ------------------------------------------------------------------ */
 
@@ -504,7 +486,7 @@ static const char *value_of(const struct props *p, const char *key)
 	return e ? e->value : "(none)";
 }
 
-START_TEST(props_load_java_syntax)
+TEST(props_load_java_syntax)
 {
 	struct props p = {0};
 
@@ -530,9 +512,8 @@ START_TEST(props_load_java_syntax)
 	ck_assert_int_eq(props_load(&p, "/nowhere/x"), FARKV_ESYS);
 	props_free(&p);
 }
-END_TEST
 
-START_TEST(props_load_text_from_elsewhere_is_read_or_named)
+TEST(props_load_text_from_elsewhere_is_read_or_named)
 {
 	struct props p = {0};
 
@@ -545,9 +526,8 @@ START_TEST(props_load_text_from_elsewhere_is_read_or_named)
 	ck_assert_str_eq(value_of(&p, "d"), "(none)");
 	props_free(&p);
 }
-END_TEST
 
-START_TEST(props_load_refuses_invalid_characters)
+TEST_LOOP(props_load_refuses_invalid_characters, 0, 8)
 {
 	static const char *const bad[] = {
 		"a=\\u12", "a=\\u00zz", "a=\\u0000", "a=\\ud83d", "a=\\ude00",
@@ -558,7 +538,6 @@ START_TEST(props_load_refuses_invalid_characters)
 	ck_assert_int_eq(load_text(&p, bad[_i]), FARKV_EINVAL);
 	props_free(&p);
 }
-END_TEST
 
 struct wanted {
 	uint64_t n;
@@ -567,7 +546,7 @@ struct wanted {
 	int e;
 };
 
-START_TEST(props_read_names_the_place_of_an_error)
+TEST(props_read_names_the_place_of_an_error)
 {
 	static const char *const choices[] = {"one", "two", NULL};
 	static const struct prop_spec specs[] = {
@@ -600,43 +579,5 @@ START_TEST(props_read_names_the_place_of_an_error)
 		props_free(&p);
 	}
 }
-END_TEST
 
-static Suite *suite(void)
-{
-	Suite *s = suite_create("bench");
-	TCase *t = tcase_create("generators");
-
-	tcase_add_loop_test(t, key_build_vectors, 0, (int)ARRAY_SIZE(keys));
-	tcase_add_test(t, key_build_all_lengths_agree_with_printf);
-	tcase_add_test(t, key_build_of_random_numbers_agrees_with_printf);
-	tcase_add_test(t, fnvhash_uses_every_octet);
-	tcase_add_test(t, modulo_is_the_remainder);
-	tcase_add_test(t, zipfian_zeta_and_eta_vectors);
-	tcase_add_test(t, zipfian_grow_continues_the_sum);
-	tcase_add_test(t, counter_shows_acknowledged_numbers_without_a_gap);
-	tcase_add_test(t, rng_streams_differ_and_repeat);
-	tcase_add_test(t, random_value_is_printable);
-	tcase_add_test(t, value_slice_is_a_part_of_the_pattern_without_a_copy);
-	tcase_add_test(t, checked_value_of_any_length_is_good_and_of_another_key_is_not);
-	tcase_add_loop_test(t, checked_value_with_a_wrong_byte_or_length_is_told,
-			    0, 5);
-	tcase_add_test(t, checked_value_mixed_of_two_versions_is_torn);
-	tcase_add_test(t, checked_value_older_than_the_least_version_is_old);
-	tcase_add_test(t, ages_least_rises_with_a_write_that_was_alone_and_succeeded);
-	suite_add_tcase(s, t);
-	t = tcase_create("histogram");
-	tcase_add_loop_test(t, hist_counters_vectors, 0,
-			    (int)ARRAY_SIZE(hist_vectors));
-	tcase_add_test(t, hist_of_one_to_hundred_thousand);
-	suite_add_tcase(s, t);
-	t = tcase_create("properties");
-	tcase_add_test(t, props_load_java_syntax);
-	tcase_add_test(t, props_load_text_from_elsewhere_is_read_or_named);
-	tcase_add_loop_test(t, props_load_refuses_invalid_characters, 0, 8);
-	tcase_add_test(t, props_read_names_the_place_of_an_error);
-	suite_add_tcase(s, t);
-	return s;
-}
-
-TEST_MAIN(suite())
+TEST_SUITE("bench")

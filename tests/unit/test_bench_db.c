@@ -23,7 +23,7 @@
 #include "common/base/clock.h"
 #include "common/base/err.h"
 #include "common/base/util.h"
-#include "tests/rig/test_main.h"
+#include "tests/rig/cases.h"
 
 #define VALUE_MAX 4000u
 #define RECORDS 2000u
@@ -290,7 +290,7 @@ static void lifetimes(void)
 
 static const char *const names[] = {"lmdb", "libcuckoo", "memcached", "redis", "farkv"};
 
-START_TEST(bindings_keep_their_contract)
+TEST_EACH(bindings_keep_their_contract, names)
 {
 	static const size_t max[] = {100, VALUE_MAX};
 
@@ -307,9 +307,8 @@ START_TEST(bindings_keep_their_contract)
 		end();
 	}
 }
-END_TEST
 
-START_TEST(bindings_hold_all_records)
+TEST_EACH(bindings_hold_all_records, names)
 {
 	if (!begin(names[_i], 100))
 		return;
@@ -319,7 +318,6 @@ START_TEST(bindings_hold_all_records)
 		gives(i, i, 100);
 	end();
 }
-END_TEST
 
 /* Polls until both requests have ended, in one poll. */
 static void poll_two(struct db_completion *by_tag)
@@ -334,7 +332,7 @@ static void poll_two(struct db_completion *by_tag)
 		by_tag[c[i].tag] = c[i];
 }
 
-START_TEST(farkv_gives_each_failed_request_its_reason)
+TEST(farkv_gives_each_failed_request_its_reason)
 {
 	static char value[1];
 	struct db_request too_long = {.key = key_of(0),
@@ -362,10 +360,9 @@ START_TEST(farkv_gives_each_failed_request_its_reason)
 	}
 	end();
 }
-END_TEST
 
 /* A batch is as many operations as it has items. */
-START_TEST(null_store_delays_each_item_of_a_batch)
+TEST(null_store_delays_each_item_of_a_batch)
 {
 	struct db_item items[ITEMS] = {{.key = "user", .key_len = 4}};
 	uint64_t start;
@@ -384,10 +381,9 @@ START_TEST(null_store_delays_each_item_of_a_batch)
 			  (ITEMS * 2 + 300) * NS_PER_MS);
 	end();
 }
-END_TEST
 
 /* A server that is gone gives "service not available" with a reason. */
-START_TEST(bindings_notice_a_dead_server)
+TEST_LOOP(bindings_notice_a_dead_server, 0, 2)
 {
 	const char *name = names[2 + _i];
 	struct db_item item = {.key = "user000000000000", .key_len = 16};
@@ -412,10 +408,9 @@ START_TEST(bindings_notice_a_dead_server)
 	ck_assert_int_ne(db->ops->error(db)[0], '\0');
 	end();
 }
-END_TEST
 
 /* A refusal of memcached is reported, and the connection goes on. */
-START_TEST(memcached_refuses_and_goes_on)
+TEST(memcached_refuses_and_goes_on)
 {
 	static char large[4u << 20];
 	struct db_item items[3] = {
@@ -438,7 +433,6 @@ START_TEST(memcached_refuses_and_goes_on)
 	ck_assert_uint_eq(v.len, 1);
 	end();
 }
-END_TEST
 
 static const struct {
 	const char *text, *path, *host;
@@ -462,7 +456,7 @@ static const struct {
 	{"unix://run", "", "", 0},
 };
 
-START_TEST(address_parse_table)
+TEST_EACH(address_parse_table, addresses)
 {
 	struct address a = {.port = 1};
 	int err = address_parse("x.uri", addresses[_i].text, 7, &a);
@@ -478,25 +472,5 @@ START_TEST(address_parse_table)
 	ck_assert_str_eq(a.host, addresses[_i].host);
 	ck_assert_uint_eq(a.port, addresses[_i].port);
 }
-END_TEST
 
-static Suite *suite(void)
-{
-	Suite *s = suite_create("bench_db");
-	TCase *t = tcase_create("db");
-
-	tcase_set_timeout(t, 60);
-	tcase_add_loop_test(t, bindings_keep_their_contract, 0,
-			    ARRAY_SIZE(names));
-	tcase_add_loop_test(t, bindings_hold_all_records, 0,
-			    ARRAY_SIZE(names));
-	tcase_add_loop_test(t, bindings_notice_a_dead_server, 0, 2);
-	tcase_add_test(t, farkv_gives_each_failed_request_its_reason);
-	tcase_add_test(t, null_store_delays_each_item_of_a_batch);
-	tcase_add_test(t, memcached_refuses_and_goes_on);
-	tcase_add_loop_test(t, address_parse_table, 0, ARRAY_SIZE(addresses));
-	suite_add_tcase(s, t);
-	return s;
-}
-
-TEST_MAIN(suite())
+TEST_SUITE("bench_db")

@@ -14,7 +14,7 @@
 #include "bench/limit/limit_table.h"
 #include "bench/base/stat.h"
 #include "bench/base/ticks.h"
-#include "tests/rig/test_main.h"
+#include "tests/rig/cases.h"
 
 #define RECORDS 5000u
 #define KEY_BYTES 16u
@@ -70,7 +70,7 @@ static void load(void)
 	}
 }
 
-START_TEST(limit_keeps_what_is_put)
+TEST_LOOP(limit_keeps_what_is_put, 0, 4)
 {
 	static const size_t lens[] = {1, 100, 101, 300};
 
@@ -86,7 +86,6 @@ START_TEST(limit_keeps_what_is_put)
 	ck_assert_uint_eq(do_test(LIMIT_GET, 0, 1), 0);
 	done();
 }
-END_TEST
 
 /* The first copy of `text` in the limit's memory. */
 static char *find_in_map(const char *text)
@@ -105,7 +104,7 @@ static char *find_in_map(const char *text)
 }
 
 /* The replaced block waits, so the next PUTs write elsewhere. */
-START_TEST(limit_put_replaces)
+TEST(limit_put_replaces)
 {
 	char *old;
 
@@ -125,9 +124,8 @@ START_TEST(limit_put_replaces)
 	ck_assert_int_eq(into[0], 'a');
 	done();
 }
-END_TEST
 
-START_TEST(limit_batches_report_missing_keys)
+TEST(limit_batches_report_missing_keys)
 {
 	open_with(100);
 	load();
@@ -138,10 +136,9 @@ START_TEST(limit_batches_report_missing_keys)
 	ck_assert_int_eq(into[30 * plan.into_stride], 0);
 	done();
 }
-END_TEST
 
 /* More PUTs than blocks wait, so each block is reused with its next incarnation. */
-START_TEST(limit_blocks_are_used_again)
+TEST(limit_blocks_are_used_again)
 {
 	open_with(100);
 	load();
@@ -158,10 +155,9 @@ START_TEST(limit_blocks_are_used_again)
 	}
 	done();
 }
-END_TEST
 
 /* A limit that did not sum the whole block would be too high. */
-START_TEST(limit_sums_what_it_reads)
+TEST_LOOP(limit_sums_what_it_reads, 0, 5)
 {
 	/* Bytes after the key's first: version, key, the value's ends, the sum. */
 	static const int at[] = {-24, 0, 16, 16 + 99, 16 + 100 + 4};
@@ -180,9 +176,8 @@ START_TEST(limit_sums_what_it_reads)
 	ck_assert_uint_eq(do_test(LIMIT_GET, 0, 1), 1);
 	done();
 }
-END_TEST
 
-START_TEST(table_shows_medians_and_ratios)
+TEST(table_shows_medians_and_ratios)
 {
 	static const struct limit_side_ops limit = {.name = "limit"};
 	static const struct limit_side_ops farkv = {
@@ -214,15 +209,13 @@ START_TEST(table_shows_medians_and_ratios)
 	free(text);
 	limit_table_fini(&t);
 }
-END_TEST
 
-START_TEST(median_of_even_and_odd_counts)
+TEST(median_of_even_and_odd_counts)
 {
 	ck_assert(stat_median((double[]){3, 1, 2}, 3) == 2.0);
 	ck_assert(stat_median((double[]){4, 1, 2, 3}, 4) == 2.5);
 	ck_assert(stat_median((double[]){7}, 1) == 7.0);
 }
-END_TEST
 
 #if defined(__x86_64__)
 #define CHASE_WORDS (UINT64_C(1) << 22) /* 32 MiB: more than the nearest caches hold */
@@ -238,7 +231,7 @@ static uint64_t chase(const uint64_t *at, uint64_t i)
 	return i;
 }
 
-START_TEST(settled_stamp_waits_for_loads)
+TEST(settled_stamp_waits_for_loads)
 {
 	uint64_t *at = malloc(CHASE_WORDS * sizeof(*at)), i = 0, start;
 	static double row[CHASES], span[CHASES];
@@ -270,27 +263,6 @@ START_TEST(settled_stamp_waits_for_loads)
 	ck_assert_double_ge(stat_median(span, CHASES), stat_median(row, CHASES) / 3);
 	free(at);
 }
-END_TEST
 #endif
 
-static Suite *suite(void)
-{
-	Suite *s = suite_create("bench_limit");
-	TCase *t = tcase_create("limit");
-
-	tcase_set_timeout(t, 60);
-	tcase_add_loop_test(t, limit_keeps_what_is_put, 0, 4);
-	tcase_add_test(t, limit_put_replaces);
-	tcase_add_test(t, limit_batches_report_missing_keys);
-	tcase_add_test(t, limit_blocks_are_used_again);
-	tcase_add_loop_test(t, limit_sums_what_it_reads, 0, 5);
-#if defined(__x86_64__)
-	tcase_add_test(t, settled_stamp_waits_for_loads);
-#endif
-	tcase_add_test(t, table_shows_medians_and_ratios);
-	tcase_add_test(t, median_of_even_and_odd_counts);
-	suite_add_tcase(s, t);
-	return s;
-}
-
-TEST_MAIN(suite())
+TEST_SUITE("bench_limit")

@@ -8,7 +8,7 @@
 #include "common/base/util.h"
 #include "common/region/block.h"
 #include "common/region/hash.h"
-#include "tests/rig/test_main.h"
+#include "tests/rig/cases.h"
 
 static const struct block_ref ref = {.off = META_ALIGN, .inc = 7, .cls = 3};
 
@@ -32,7 +32,7 @@ static enum block_check verify_head(const void *image, size_t have, struct block
 	return block_verify_head(image, have, at, &asked, view_out);
 }
 
-START_TEST(header_sum_is_xxh3_of_its_bytes)
+TEST(header_sum_is_xxh3_of_its_bytes)
 {
 	struct block_header h;
 	uint64_t x = 1, seed;
@@ -50,9 +50,8 @@ START_TEST(header_sum_is_xxh3_of_its_bytes)
 					  seed ^ block_binding(ref)));
 	}
 }
-END_TEST
 
-START_TEST(block_encode_golden_bytes)
+TEST(block_encode_golden_bytes)
 {
 	/* version; value length, key length, inc; expiry, head_sum; key, value;
 	 * checksum: by hand from doc/region-format.md. */
@@ -70,7 +69,6 @@ START_TEST(block_encode_golden_bytes)
 	ck_assert_mem_eq(image, golden, sizeof(golden));
 	ck_assert_uint_eq(image[40], 0xA5); /* no byte after it is written */
 }
-END_TEST
 
 /* A dated block with a user word. */
 static const struct block_pair full = {.key = "key",
@@ -90,7 +88,7 @@ static void encode_full(uint8_t *image)
 	block_encode(image, ref, 0x100000002, &pair);
 }
 
-START_TEST(block_encode_golden_bytes_of_expiry_and_user_word)
+TEST(block_encode_golden_bytes_of_expiry_and_user_word)
 {
 	/* The user word follows the value; the padding follows both. */
 	static const uint8_t golden[] = {
@@ -107,9 +105,8 @@ START_TEST(block_encode_golden_bytes_of_expiry_and_user_word)
 	ck_assert_mem_eq(image, golden, sizeof(golden));
 	ck_assert_uint_eq(image[48], 0xA5);
 }
-END_TEST
 
-START_TEST(block_verify_view_has_expiry_unit_and_user_word)
+TEST(block_verify_view_has_expiry_unit_and_user_word)
 {
 	struct block_view v;
 	uint8_t image[160];
@@ -137,10 +134,9 @@ START_TEST(block_verify_view_has_expiry_unit_and_user_word)
 		image[byte] ^= (uint8_t)(1u << bit % 8);
 	}
 }
-END_TEST
 
 /* Sealed by a writer that knows more than this program. */
-START_TEST(block_verify_unknown_flag_is_bad)
+TEST(block_verify_unknown_flag_is_bad)
 {
 	struct block_pair pair = full;
 	struct block_view v;
@@ -154,9 +150,8 @@ START_TEST(block_verify_unknown_flag_is_bad)
 	ck_assert_int_eq(verify_head(image, 32, ref, "key", &v), BLOCK_BAD);
 	ck_assert(!block_key_hash(image, 32, ref, 42, &hash));
 }
-END_TEST
 
-START_TEST(block_verify_user_word_beyond_the_class_is_bad)
+TEST(block_verify_user_word_beyond_the_class_is_bad)
 {
 	struct block_ref small = {.off = META_ALIGN, .cls = 0};
 	struct block_pair pair = full;
@@ -173,7 +168,6 @@ START_TEST(block_verify_user_word_beyond_the_class_is_bad)
 	block_encode(image, small, 1, &pair);
 	ck_assert_int_eq(block_verify(image, small, "key", 3, &v), BLOCK_BAD);
 }
-END_TEST
 
 static void check_expiry(uint64_t now, uint64_t ttl)
 {
@@ -195,7 +189,7 @@ static void check_expiry(uint64_t now, uint64_t ttl)
 	ck_assert(block_expired(e.at, e.flags, end + 0x7FFFFFFF * unit));
 }
 
-START_TEST(expiry_holds_to_the_unit_at_every_age_of_the_region)
+TEST(expiry_holds_to_the_unit_at_every_age_of_the_region)
 {
 	const uint64_t ages[] = {0, 1, 999, 0x7FFFFFFF, 0xFFFFFFFF, UINT64_C(1) << 32,
 				 0xFFFFFFFFull * 1000 + 77, UINT64_C(1) << 50};
@@ -209,9 +203,8 @@ START_TEST(expiry_holds_to_the_unit_at_every_age_of_the_region)
 	check_expiry((UINT64_C(1) << 32) - 5, 5);
 	check_expiry((UINT64_C(1) << 32) * 1000 - BLOCK_MS_MAX - 1000, BLOCK_MS_MAX + 1000);
 }
-END_TEST
 
-START_TEST(expiry_zero_is_never)
+TEST(expiry_zero_is_never)
 {
 	ck_assert_uint_eq(block_expiry_encode(1000, 0).at, 0);
 	ck_assert_uint_eq(block_expiry_encode(1000, 0).flags, 0);
@@ -219,9 +212,8 @@ START_TEST(expiry_zero_is_never)
 	ck_assert(!block_expired(0, BLOCK_SECONDS, UINT64_MAX));
 	ck_assert_uint_eq(block_ttl_left(0, 0, 5), BLOCK_NEVER);
 }
-END_TEST
 
-START_TEST(block_verify_every_bit_flip_is_bad)
+TEST(block_verify_every_bit_flip_is_bad)
 {
 	uint8_t image[160];
 	struct block_view v;
@@ -244,7 +236,6 @@ START_TEST(block_verify_every_bit_flip_is_bad)
 		image[byte] ^= (uint8_t)(1u << bit % 8);
 	}
 }
-END_TEST
 
 /* A block of a key "key" with a value of lens[_i] bytes, and memory for copies of it. */
 struct parted {
@@ -282,7 +273,7 @@ static void parted_fini(struct parted *p)
 	free(p->value);
 }
 
-START_TEST(block_encoded_around_or_past_the_cache_is_the_block)
+TEST_LOOP(block_encoded_around_or_past_the_cache_is_the_block, 0, 18)
 {
 	struct parted p;
 	uint8_t *around;
@@ -305,10 +296,9 @@ START_TEST(block_encoded_around_or_past_the_cache_is_the_block)
 	free(around);
 	parted_fini(&p);
 }
-END_TEST
 
 /* The same bytes with some of them in another place, for all positions. */
-START_TEST(block_in_parts_is_the_block)
+TEST_LOOP(block_in_parts_is_the_block, 0, 18)
 {
 	struct block_split parts;
 	struct block_view v;
@@ -368,9 +358,8 @@ START_TEST(block_in_parts_is_the_block)
 	free(value);
 	parted_fini(&p);
 }
-END_TEST
 
-START_TEST(block_verify_another_place_class_or_inc_is_bad)
+TEST(block_verify_another_place_class_or_inc_is_bad)
 {
 	uint8_t image[256];
 	struct block_view v;
@@ -388,9 +377,8 @@ START_TEST(block_verify_another_place_class_or_inc_is_bad)
 	ck_assert_int_eq(verify_head(image, 64, other, "key", &v),
 			 BLOCK_BAD);
 }
-END_TEST
 
-START_TEST(block_rebind_another_place_and_incarnation_keeps_the_content)
+TEST(block_rebind_another_place_and_incarnation_keeps_the_content)
 {
 	struct block_ref to = {.off = ref.off + 8 * PTR_UNIT, .cls = ref.cls,
 			       .inc = (uint16_t)(ref.inc + 1)};
@@ -419,9 +407,8 @@ START_TEST(block_rebind_another_place_and_incarnation_keeps_the_content)
 	ck_assert(!block_rebind(copy, ref, to, hash + 1, &room));
 	ck_assert_mem_eq(copy, image, sizeof(copy));
 }
-END_TEST
 
-START_TEST(block_verify_head_tells_mine_other_bad_partial)
+TEST(block_verify_head_tells_mine_other_bad_partial)
 {
 	uint8_t image[160];
 	struct block_view v;
@@ -450,30 +437,5 @@ START_TEST(block_verify_head_tells_mine_other_bad_partial)
 		image[bit / 8] ^= (uint8_t)(1u << bit % 8);
 	}
 }
-END_TEST
 
-static Suite *suite(void)
-{
-	Suite *s = suite_create("block");
-	TCase *t = tcase_create("blocks");
-
-	tcase_add_test(t, header_sum_is_xxh3_of_its_bytes);
-	tcase_add_test(t, block_encode_golden_bytes);
-	tcase_add_test(t, block_encode_golden_bytes_of_expiry_and_user_word);
-	tcase_add_test(t, block_verify_view_has_expiry_unit_and_user_word);
-	tcase_add_test(t, block_verify_unknown_flag_is_bad);
-	tcase_add_test(t, block_verify_user_word_beyond_the_class_is_bad);
-	tcase_add_test(t, expiry_holds_to_the_unit_at_every_age_of_the_region);
-	tcase_add_test(t, expiry_zero_is_never);
-	tcase_add_test(t, block_verify_every_bit_flip_is_bad);
-	tcase_add_loop_test(t, block_encoded_around_or_past_the_cache_is_the_block,
-			    0, 18);
-	tcase_add_loop_test(t, block_in_parts_is_the_block, 0, 18);
-	tcase_add_test(t, block_verify_another_place_class_or_inc_is_bad);
-	tcase_add_test(t, block_rebind_another_place_and_incarnation_keeps_the_content);
-	tcase_add_test(t, block_verify_head_tells_mine_other_bad_partial);
-	suite_add_tcase(s, t);
-	return s;
-}
-
-TEST_MAIN(suite())
+TEST_SUITE("block")

@@ -13,9 +13,9 @@
 
 #include <farkv.h>
 
+#include "tests/rig/cases.h"
 #include "tests/rig/e2e.h"
 #include "tests/rig/real_server.h"
-#include "tests/rig/test_main.h"
 
 #define LARGEST ((size_t)1 << 20)
 
@@ -79,7 +79,14 @@ static void pass_grace(struct farkv *writer)
 	FAILS(FARKV_ESTALE, farkv_borrow_check(kv, &v));
 }
 
-START_TEST(borrowed_value_is_the_one_that_a_get_returns)
+static bool is_local(void)
+{
+	return !real_server_is_remote();
+}
+
+TEST_GROUP(.setup = setup_long, .teardown = teardown, .skip = real_server_is_remote);
+
+TEST(borrowed_value_is_the_one_that_a_get_returns)
 {
 	static const size_t lengths[] = {0, 1, 100, 640, 4096, 65536, LARGEST};
 	uint8_t *value = malloc(LARGEST);
@@ -99,10 +106,9 @@ START_TEST(borrowed_value_is_the_one_that_a_get_returns)
 	}
 	free(value);
 }
-END_TEST
 
 /* A handle's first call, so it knows nothing of the index; and one that may not write. */
-START_TEST(borrow_as_the_first_call_finds_the_value)
+TEST(borrow_as_the_first_call_finds_the_value)
 {
 	struct farkv *kvs[2] = {e2e_open(srv.path, 5000), e2e_open_readonly(srv.path, 5000)};
 
@@ -117,9 +123,8 @@ START_TEST(borrow_as_the_first_call_finds_the_value)
 		farkv_close(kvs[i]);
 	}
 }
-END_TEST
 
-START_TEST(borrow_of_an_absent_key_finds_nothing)
+TEST(borrow_of_an_absent_key_finds_nothing)
 {
 	struct farkv_view v;
 
@@ -130,9 +135,8 @@ START_TEST(borrow_of_an_absent_key_finds_nothing)
 	FAILS(FARKV_ENOTFOUND, farkv_borrow(kv, "k", 1, &v));
 	ck_assert(e2e_poisoned(&v, sizeof(v)));
 }
-END_TEST
 
-START_TEST(borrowed_value_has_time_and_user_word_until_it_expires)
+TEST(borrowed_value_has_time_and_user_word_until_it_expires)
 {
 	struct farkv_write_options o = {.size = sizeof(o), .ttl_ms = 1000000, .user = 4711};
 	struct farkv_request req = {.kind = FARKV_REQUEST_PUT, .key = "k", .key_len = 1,
@@ -154,9 +158,8 @@ START_TEST(borrowed_value_has_time_and_user_word_until_it_expires)
 		ck_assert_uint_ne(v.value.ttl_ms, 0);
 	FAILS(FARKV_ENOTFOUND, err);
 }
-END_TEST
 
-START_TEST(borrow_with_bad_arguments_is_refused)
+TEST(borrow_with_bad_arguments_is_refused)
 {
 	struct farkv *second = e2e_open(srv.path, 5000);
 	struct farkv_view v = {.proof = {0}};
@@ -178,10 +181,9 @@ START_TEST(borrow_with_bad_arguments_is_refused)
 	FAILS(FARKV_ESTALE, farkv_borrow_check(kv, &v));
 	farkv_close(second);
 }
-END_TEST
 
 /* A new handle soon gets the memory, and so the address, of the closed one. */
-START_TEST(view_of_a_closed_handle_is_refused)
+TEST(view_of_a_closed_handle_is_refused)
 {
 	struct farkv_view v;
 
@@ -193,10 +195,9 @@ START_TEST(view_of_a_closed_handle_is_refused)
 		FAILS(FARKV_EINVAL, farkv_borrow_check(kv, &v));
 	}
 }
-END_TEST
 
 /* Nobody writes to a block for T after it was replaced. */
-START_TEST(view_of_a_replaced_value_holds_for_half_of_T)
+TEST(view_of_a_replaced_value_holds_for_half_of_T)
 {
 	struct farkv_view v;
 
@@ -209,9 +210,10 @@ START_TEST(view_of_a_replaced_value_holds_for_half_of_T)
 	OK(farkv_borrow_check(kv, &v));
 	ck_assert(memcmp(v.value.data, "first", 5) == 0);
 }
-END_TEST
 
-START_TEST(view_of_a_kept_value_outlasts_T)
+TEST_GROUP(.setup = setup_short, .teardown = teardown, .skip = real_server_is_remote);
+
+TEST(view_of_a_kept_value_outlasts_T)
 {
 	struct farkv *writer = e2e_open(srv.path, 5000);
 	struct farkv_view v;
@@ -231,10 +233,9 @@ START_TEST(view_of_a_kept_value_outlasts_T)
 	FAILS(FARKV_ESTALE, farkv_borrow_check(kv, &v));
 	farkv_close(writer);
 }
-END_TEST
 
 /* On a read-only handle the kernel refuses to write there, too. */
-START_TEST(view_of_a_readonly_handle_cannot_be_written)
+TEST(view_of_a_readonly_handle_cannot_be_written)
 {
 	struct farkv *reader = e2e_open_readonly(srv.path, 5000);
 	struct farkv_view v;
@@ -251,10 +252,9 @@ START_TEST(view_of_a_readonly_handle_cannot_be_written)
 	close(p[0]);
 	close(p[1]);
 }
-END_TEST
 
 /* Subtables are split: the words of the old one freeze, and its page goes after a barrier. */
-START_TEST(view_beside_growth_is_right_or_stale)
+TEST(view_beside_growth_is_right_or_stale)
 {
 	enum { N = 64 };
 	struct farkv *writer = e2e_open(srv.path, 20000);
@@ -289,7 +289,6 @@ START_TEST(view_beside_growth_is_right_or_stale)
 	ck_assert_uint_gt(stale, 0);
 	farkv_close(writer);
 }
-END_TEST
 
 /* A value that tells whether it is whole: each word is its number. */
 #define WORDS 2048u
@@ -333,7 +332,7 @@ static bool is_whole(const struct farkv_view *v, unsigned slow)
  * A process overwrites the key without pause, and its blocks are used again every millisecond.
  * Views that are read slowly get torn; the check refuses each of them.
  */
-START_TEST(torn_view_beside_a_writer_is_refused)
+TEST(torn_view_beside_a_writer_is_refused)
 {
 	unsigned right = 0, torn = 0;
 	int ready[2];
@@ -367,10 +366,9 @@ START_TEST(torn_view_beside_a_writer_is_refused)
 	close(ready[0]);
 	close(ready[1]);
 }
-END_TEST
 
 /* Killed in the middle of reading, many times: no byte of the store is lost. */
-START_TEST(killed_borrower_leaves_nothing)
+TEST(killed_borrower_leaves_nothing)
 {
 	struct farkv_fsck before = {.size = sizeof(before)}, after = {.size = sizeof(after)};
 	uint8_t *value = malloc(LARGEST);
@@ -411,10 +409,11 @@ START_TEST(killed_borrower_leaves_nothing)
 	close(ready[0]);
 	close(ready[1]);
 }
-END_TEST
+
+TEST_GROUP(.setup = setup_long, .teardown = teardown, .skip = real_server_is_remote);
 
 /* The memory stays readable until the program is told, and the check never passes. */
-START_TEST(view_of_a_server_that_was_restarted_is_refused)
+TEST(view_of_a_server_that_was_restarted_is_refused)
 {
 	struct farkv_view v, w;
 	int err = 0;
@@ -440,9 +439,8 @@ START_TEST(view_of_a_server_that_was_restarted_is_refused)
 	OK(farkv_borrow_check(kv, &w));
 	FAILS(FARKV_ESTALE, farkv_borrow_check(kv, &v));
 }
-END_TEST
 
-START_TEST(borrow_in_a_child_is_refused)
+TEST(borrow_in_a_child_is_refused)
 {
 	struct farkv_view v;
 	pid_t child;
@@ -464,9 +462,10 @@ START_TEST(borrow_in_a_child_is_refused)
 	OK(farkv_borrow_check(kv, &v));
 	ck_assert(memcmp(v.value.data, "value", 5) == 0);
 }
-END_TEST
 
-START_TEST(borrow_by_rdma_is_refused)
+TEST_GROUP(.setup = setup_long, .teardown = teardown, .skip = is_local);
+
+TEST(borrow_by_rdma_is_refused)
 {
 	struct farkv_view v;
 
@@ -476,41 +475,5 @@ START_TEST(borrow_by_rdma_is_refused)
 	e2e_detail("farkv_get_into");
 	e2e_expect_str(kv, "k", "value");
 }
-END_TEST
 
-static Suite *suite(void)
-{
-	Suite *s = suite_create("borrow");
-	TCase *t = tcase_create("borrow");
-
-	real_server_require();
-	tcase_add_checked_fixture(t, setup_long, teardown);
-	tcase_set_timeout(t, 60);
-	suite_add_tcase(s, t);
-	if (real_server_is_remote()) {
-		tcase_add_test(t, borrow_by_rdma_is_refused);
-		return s;
-	}
-	tcase_add_test(t, borrowed_value_is_the_one_that_a_get_returns);
-	tcase_add_test(t, borrow_as_the_first_call_finds_the_value);
-	tcase_add_test(t, borrow_of_an_absent_key_finds_nothing);
-	tcase_add_test(t, borrowed_value_has_time_and_user_word_until_it_expires);
-	tcase_add_test(t, borrow_with_bad_arguments_is_refused);
-	tcase_add_test(t, view_of_a_closed_handle_is_refused);
-	tcase_add_test(t, view_of_a_replaced_value_holds_for_half_of_T);
-	tcase_add_test(t, view_of_a_server_that_was_restarted_is_refused);
-	tcase_add_test(t, borrow_in_a_child_is_refused);
-
-	t = tcase_create("after T");
-	tcase_add_checked_fixture(t, setup_short, teardown);
-	tcase_set_timeout(t, 60);
-	tcase_add_test(t, view_of_a_kept_value_outlasts_T);
-	tcase_add_test(t, view_of_a_readonly_handle_cannot_be_written);
-	tcase_add_test(t, view_beside_growth_is_right_or_stale);
-	tcase_add_test(t, torn_view_beside_a_writer_is_refused);
-	tcase_add_test(t, killed_borrower_leaves_nothing);
-	suite_add_tcase(s, t);
-	return s;
-}
-
-TEST_MAIN(suite())
+TEST_SUITE("borrow", real_server_require())

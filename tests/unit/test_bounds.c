@@ -15,6 +15,7 @@
 #include "common/region/block.h"
 #include "common/region/hash.h"
 #include "common/base/log.h"
+#include "tests/rig/cases.h"
 #include "tests/rig/fsck_rig.h"
 #include "server/loop/conn_unix.h"
 #include "server/loop/dispatch.h"
@@ -96,7 +97,9 @@ static void long_keys(struct peer *p, uint32_t n)
 	}
 }
 
-START_TEST(return_of_long_keys_takes_one_slice_at_a_time)
+TEST_GROUP(.setup = setup, .teardown = rig_end);
+
+TEST(return_of_long_keys_takes_one_slice_at_a_time)
 {
 	struct msg m = ret(10, RETURN_FREE);
 
@@ -107,9 +110,8 @@ START_TEST(return_of_long_keys_takes_one_slice_at_a_time)
 	WAIT_FOR(session_may_take(alice.session));
 	ck_assert_uint_eq(slab_count(c->slab).out, 0);
 }
-END_TEST
 
-START_TEST(returns_of_two_sessions_alternate)
+TEST(returns_of_two_sessions_alternate)
 {
 	struct msg ten = ret(10, RETURN_FREE), four = ret(4, RETURN_FREE);
 
@@ -127,9 +129,8 @@ START_TEST(returns_of_two_sessions_alternate)
 	WAIT_FOR(session_may_take(alice.session));
 	ck_assert_uint_eq(slab_count(c->slab).out, 0);
 }
-END_TEST
 
-START_TEST(message_after_an_unfinished_return_finds_it_finished)
+TEST(message_after_an_unfinished_return_finds_it_finished)
 {
 	struct msg m = ret(10, RETURN_FREE), ping = {.type = MSG_PING, .req = 9};
 
@@ -139,9 +140,8 @@ START_TEST(message_after_an_unfinished_return_finds_it_finished)
 	ck_assert_uint_eq(slab_count(c->slab).out, 0);
 	turns(5);
 }
-END_TEST
 
-START_TEST(session_that_ends_drops_its_unfinished_return)
+TEST(session_that_ends_drops_its_unfinished_return)
 {
 	struct msg m = ret(10, RETURN_FREE);
 
@@ -152,10 +152,9 @@ START_TEST(session_that_ends_drops_its_unfinished_return)
 	turns(5);
 	ck_assert_uint_gt(slab_count(c->slab).out, 5);
 }
-END_TEST
 
 /* One block that is not granted, among many: nothing of the session is left. */
-START_TEST(bad_block_in_an_unfinished_return_ends_the_session)
+TEST(bad_block_in_an_unfinished_return_ends_the_session)
 {
 	struct msg m = ret(10, RETURN_FREE);
 
@@ -167,10 +166,9 @@ START_TEST(bad_block_in_an_unfinished_return_ends_the_session)
 	ck_assert_uint_eq(slab_count(c->slab).out, 2);
 	ck_assert_uint_eq(c->counts.protocol_errors, 1);
 }
-END_TEST
 
 /* An honest client has at most a few, from slots that others damaged. */
-START_TEST(session_that_keeps_returning_blocks_in_use_is_ended)
+TEST(session_that_keeps_returning_blocks_in_use_is_ended)
 {
 	struct item item = item_new(0);
 	struct block_ref ref = slot_block(item.word);
@@ -188,10 +186,9 @@ START_TEST(session_that_keeps_returning_blocks_in_use_is_ended)
 	ck_assert_uint_eq(c->counts.protocol_errors, 257);
 	ck_assert_ptr_nonnull(alice.session);
 }
-END_TEST
 
 /* The block stays granted and the session goes on; a sweep finds the block. */
-START_TEST(return_without_memory_ends_no_session)
+TEST_LOOP(return_without_memory_ends_no_session, 0, 2)
 {
 	struct msg m = ret(1, _i ? RETURN_EXHAUSTED : RETURN_DEFERRED);
 
@@ -203,9 +200,8 @@ START_TEST(return_without_memory_ends_no_session)
 	WAIT_FOR((answer_sweep(&alice), slab_count(c->slab).out == 0));
 	ck_assert(slab_audit(c->slab));
 }
-END_TEST
 
-START_TEST(long_return_without_memory_for_its_rest_is_finished_at_once)
+TEST(long_return_without_memory_for_its_rest_is_finished_at_once)
 {
 	struct msg m = ret(10, RETURN_FREE);
 
@@ -214,11 +210,10 @@ START_TEST(long_return_without_memory_for_its_rest_is_finished_at_once)
 	ck_assert(session_may_take(alice.session));
 	ck_assert_uint_eq(slab_count(c->slab).out, 0);
 }
-END_TEST
 
 /* ---- versions, checks ---------------------------------------------------------------- */
 
-START_TEST(session_that_asks_for_versions_in_a_loop_is_ended)
+TEST(session_that_asks_for_versions_in_a_loop_is_ended)
 {
 	struct msg m = {.type = MSG_PREFIX_REQ, .req = 7};
 	uint32_t before = region_state(c->region)->last_id;
@@ -231,9 +226,8 @@ START_TEST(session_that_asks_for_versions_in_a_loop_is_ended)
 	ck_assert_uint_eq(region_state(c->region)->last_id, before + 4);
 	ck_assert_uint_eq(c->counts.protocol_errors, 1);
 }
-END_TEST
 
-START_TEST(checks_by_readers_leave_a_pause_and_checks_by_writers_do_not)
+TEST(checks_by_readers_leave_a_pause_and_checks_by_writers_do_not)
 {
 	uint64_t began = clock_now_ns();
 
@@ -252,7 +246,6 @@ START_TEST(checks_by_readers_leave_a_pause_and_checks_by_writers_do_not)
 	ck_assert(!TAILQ_EMPTY(&c->work.list));
 	WAIT_FOR(told(&alice, 1) && told(&bob, 4));
 }
-END_TEST
 
 /* ---- the log -------------------------------------------------------------------------- */
 
@@ -264,7 +257,7 @@ static void misbehave(void)
 	ck_assert(!say(&bob, &m, NULL));
 }
 
-START_TEST(suppressed_warnings_are_counted_without_a_later_line)
+TEST(suppressed_warnings_are_counted_without_a_later_line)
 {
 	for (unsigned i = 0; i < 20; i++)
 		misbehave();
@@ -275,9 +268,10 @@ START_TEST(suppressed_warnings_are_counted_without_a_later_line)
 		ck_assert_uint_eq(log_count("test: warning: 19 more warnings"),
 				  1);
 }
-END_TEST
 
-START_TEST(suppressed_lines_are_counted_at_the_end)
+TEST_GROUP(.setup = setup);
+
+TEST(suppressed_lines_are_counted_at_the_end)
 {
 	log_init("test", LOG_LEVEL_INFO);
 	for (unsigned i = 0; i < 25; i++) {
@@ -288,7 +282,6 @@ START_TEST(suppressed_lines_are_counted_at_the_end)
 	rig_end();
 	ck_assert_uint_eq(log_count("5 more lines about single sessions"), 1);
 }
-END_TEST
 
 /* ---- accept4() -------------------------------------------------------------------------- */
 
@@ -304,7 +297,9 @@ static int dial(const char *path)
 	return fd;
 }
 
-START_TEST(accept_that_fails_is_retried_at_intervals)
+TEST_GROUP(.setup = setup, .teardown = rig_end);
+
+TEST_EACH(accept_that_fails_is_retried_at_intervals, errnums)
 {
 	char dir[] = "/tmp/farkv-bounds-XXXXXX", path[64];
 	struct listen_socket l;
@@ -331,40 +326,7 @@ START_TEST(accept_that_fails_is_retried_at_intervals)
 	listen_close(&l);
 	rmdir(dir);
 }
-END_TEST
 
 /* ---- all ---------------------------------------------------------------------------------- */
 
-static Suite *suite(void)
-{
-	Suite *s = suite_create("bounds");
-	TCase *t = tcase_create("bounds"), *end = tcase_create("end");
-
-	tcase_set_timeout(t, 60);
-	tcase_add_checked_fixture(t, setup, rig_end);
-	tcase_add_test(t, return_of_long_keys_takes_one_slice_at_a_time);
-	tcase_add_test(t, returns_of_two_sessions_alternate);
-	tcase_add_test(t,
-		       message_after_an_unfinished_return_finds_it_finished);
-	tcase_add_test(t, session_that_ends_drops_its_unfinished_return);
-	tcase_add_test(t, bad_block_in_an_unfinished_return_ends_the_session);
-	tcase_add_test(
-		t, session_that_keeps_returning_blocks_in_use_is_ended);
-	tcase_add_loop_test(t, return_without_memory_ends_no_session, 0, 2);
-	tcase_add_test(
-		t, long_return_without_memory_for_its_rest_is_finished_at_once);
-	tcase_add_test(t, session_that_asks_for_versions_in_a_loop_is_ended);
-	tcase_add_test(t,
-		       checks_by_readers_leave_a_pause_and_checks_by_writers_do_not);
-	tcase_add_test(
-		t, suppressed_warnings_are_counted_without_a_later_line);
-	tcase_add_loop_test(t, accept_that_fails_is_retried_at_intervals, 0,
-			    sizeof(errnums) / sizeof(*errnums));
-	suite_add_tcase(s, t);
-	tcase_add_checked_fixture(end, setup, NULL);
-	tcase_add_test(end, suppressed_lines_are_counted_at_the_end);
-	suite_add_tcase(s, end);
-	return s;
-}
-
-TEST_MAIN(suite())
+TEST_SUITE("bounds")

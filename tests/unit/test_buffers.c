@@ -15,9 +15,9 @@
 
 #include <farkv.h>
 
+#include "tests/rig/cases.h"
 #include "tests/rig/e2e.h"
 #include "tests/rig/real_server.h"
-#include "tests/rig/test_main.h"
 
 #define LARGEST ((size_t)1 << 20)
 
@@ -83,7 +83,9 @@ static void round_trips(uint8_t *const mem[4], unsigned seed)
 	}
 }
 
-START_TEST(buffer_of_any_memory_carries_values)
+TEST_GROUP(.setup = setup, .teardown = teardown);
+
+TEST(buffer_of_any_memory_carries_values)
 {
 	uint8_t *mem[4] = {malloc(2 * LARGEST), buffer(2 * LARGEST),
 			   malloc(2 * LARGEST), buffer(2 * LARGEST)};
@@ -95,7 +97,6 @@ START_TEST(buffer_of_any_memory_carries_values)
 	free(mem[0]);
 	free(mem[2]);
 }
-END_TEST
 
 static void busy(unsigned rounds)
 {
@@ -110,7 +111,7 @@ static void busy(unsigned rounds)
 }
 
 /* With jemalloc small buffers share pages. */
-START_TEST(small_buffers_share_pages)
+TEST(small_buffers_share_pages)
 {
 	enum { N = 256, LEN = 5000 };
 	uint8_t *p[N], *lowest, *highest;
@@ -145,9 +146,8 @@ START_TEST(small_buffers_share_pages)
 	ck_assert_uint_lt(highest - lowest, N * 5200);
 #endif
 }
-END_TEST
 
-START_TEST(buffer_used_again_is_not_registered_again)
+TEST(buffer_used_again_is_not_registered_again)
 {
 	uint64_t before;
 
@@ -157,9 +157,8 @@ START_TEST(buffer_used_again_is_not_registered_again)
 	busy(6);
 	ck_assert_uint_eq(registrations(), before);
 }
-END_TEST
 
-START_TEST(buffer_too_small_tells_the_length)
+TEST(buffer_too_small_tells_the_length)
 {
 	uint8_t *from = buffer(100000), *to = buffer(100000);
 
@@ -175,10 +174,9 @@ START_TEST(buffer_too_small_tells_the_length)
 		ck_assert(e2e_poisoned(to + cap, 100000 - cap));
 	}
 }
-END_TEST
 
 /* The server goes and comes back: the buffers stay, and serve the new one. */
-START_TEST(buffer_after_a_restart_serves_the_new_server)
+TEST(buffer_after_a_restart_serves_the_new_server)
 {
 	static const char *const args[] = {"-m", "128m", "-I", "2m", NULL};
 	uint8_t *mem[4] = {buffer(2 * LARGEST), buffer(2 * LARGEST),
@@ -202,9 +200,8 @@ START_TEST(buffer_after_a_restart_serves_the_new_server)
 	for (unsigned seed = 1; seed < 5; seed++)
 		round_trips(mem, seed);
 }
-END_TEST
 
-START_TEST(buffer_with_bad_arguments_is_refused)
+TEST(buffer_with_bad_arguments_is_refused)
 {
 	void *p = &srv;
 
@@ -219,10 +216,9 @@ START_TEST(buffer_with_bad_arguments_is_refused)
 	farkv_buf_free(NULL, &srv);
 	farkv_buf_free(kv, &srv);
 }
-END_TEST
 
 /* A child has neither the pages nor the right to free them. */
-START_TEST(buffer_of_the_parent_is_gone_in_a_child)
+TEST(buffer_of_the_parent_is_gone_in_a_child)
 {
 	uint8_t *mine = buffer(LARGEST);
 	void *other = NULL;
@@ -245,7 +241,6 @@ START_TEST(buffer_of_the_parent_is_gone_in_a_child)
 	OK(farkv_buf_alloc(kv, LARGEST, &other));
 	ck_assert_ptr_ne(other, mine);
 }
-END_TEST
 
 /* ---- the program's own memory -------------------------------------------------------- */
 
@@ -267,7 +262,7 @@ static void own_round_trips(uint8_t *own, unsigned seed)
 	round_trips(mem, seed);
 }
 
-START_TEST(registered_memory_of_any_kind_carries_values)
+TEST(registered_memory_of_any_kind_carries_values)
 {
 	uint8_t *odd = malloc(OWN_BYTES + 3);
 	uint8_t *own[3] = {odd + 3, map_pages(OWN_BYTES, PROT_READ | PROT_WRITE),
@@ -295,10 +290,9 @@ START_TEST(registered_memory_of_any_kind_carries_values)
 	own_round_trips(own[1], 2);
 	munmap(own[1], OWN_BYTES);
 }
-END_TEST
 
 /* A value in a file or in constant data, for example. */
-START_TEST(registered_memory_that_may_only_be_read_is_a_source)
+TEST(registered_memory_that_may_only_be_read_is_a_source)
 {
 	uint8_t *own = map_pages(LARGEST, PROT_READ | PROT_WRITE), *to = buffer(LARGEST);
 	size_t len = 0;
@@ -313,9 +307,8 @@ START_TEST(registered_memory_that_may_only_be_read_is_a_source)
 	OK(farkv_buf_unregister(kv, own));
 	munmap(own, LARGEST);
 }
-END_TEST
 
-START_TEST(register_of_what_is_no_memory_or_overlaps_is_refused)
+TEST(register_of_what_is_no_memory_or_overlaps_is_refused)
 {
 	uint8_t *own = map_pages(3 * LARGEST, PROT_READ | PROT_WRITE), *mine = buffer(8192);
 
@@ -345,10 +338,9 @@ START_TEST(register_of_what_is_no_memory_or_overlaps_is_refused)
 	OK(farkv_buf_register(kv, own + 100, 1000));
 	munmap(own + 2 * LARGEST, LARGEST);
 }
-END_TEST
 
 /* Only a device locks memory. */
-START_TEST(register_over_the_limit_of_locked_memory_is_refused)
+TEST(register_over_the_limit_of_locked_memory_is_refused)
 {
 	struct rlimit none = {0, 0};
 	uint8_t *own = map_pages(OWN_BYTES, PROT_READ | PROT_WRITE);
@@ -366,10 +358,9 @@ START_TEST(register_over_the_limit_of_locked_memory_is_refused)
 	/* No request can follow: software RDMA posts by write(2), which looks at who opened. */
 	(void)!seteuid(0);
 }
-END_TEST
 
 /* The child has a copy of the memory, and no registration; the parent's goes on. */
-START_TEST(registered_memory_serves_the_parent_after_a_fork)
+TEST(registered_memory_serves_the_parent_after_a_fork)
 {
 	uint8_t *own = map_pages(OWN_BYTES, PROT_READ | PROT_WRITE);
 	int go[2], status;
@@ -397,9 +388,8 @@ START_TEST(registered_memory_serves_the_parent_after_a_fork)
 	OK(farkv_buf_unregister(kv, own));
 	close(go[0]);
 }
-END_TEST
 
-START_TEST(unregister_completes_requests_in_flight)
+TEST(unregister_completes_requests_in_flight)
 {
 	enum { N = 8 };
 	uint8_t *own = map_pages(N * LARGEST, PROT_READ | PROT_WRITE), *want = malloc(LARGEST);
@@ -427,9 +417,8 @@ START_TEST(unregister_completes_requests_in_flight)
 		ck_assert_int_eq(done[i].result, 0);
 	free(want);
 }
-END_TEST
 
-START_TEST(registered_memory_after_a_restart_serves_the_new_server)
+TEST(registered_memory_after_a_restart_serves_the_new_server)
 {
 	static const char *const args[] = {"-m", "128m", "-I", "2m", NULL};
 	uint8_t *own = map_pages(OWN_BYTES, PROT_READ | PROT_WRITE);
@@ -450,36 +439,5 @@ START_TEST(registered_memory_after_a_restart_serves_the_new_server)
 	OK(farkv_buf_unregister(kv, own));
 	munmap(own, OWN_BYTES);
 }
-END_TEST
 
-static Suite *suite(void)
-{
-	Suite *s = suite_create("buffers");
-	TCase *t = tcase_create("buffers");
-
-	real_server_require();
-	tcase_add_checked_fixture(t, setup, teardown);
-	tcase_set_timeout(t, 60);
-	tcase_add_test(t, buffer_of_any_memory_carries_values);
-	tcase_add_test(t, small_buffers_share_pages);
-	tcase_add_test(t, buffer_used_again_is_not_registered_again);
-	tcase_add_test(t, buffer_too_small_tells_the_length);
-	tcase_add_test(t, buffer_after_a_restart_serves_the_new_server);
-	tcase_add_test(t, buffer_with_bad_arguments_is_refused);
-	tcase_add_test(t, buffer_of_the_parent_is_gone_in_a_child);
-	suite_add_tcase(s, t);
-	t = tcase_create("own memory");
-	tcase_add_checked_fixture(t, setup, teardown);
-	tcase_set_timeout(t, 60);
-	tcase_add_test(t, registered_memory_of_any_kind_carries_values);
-	tcase_add_test(t, registered_memory_that_may_only_be_read_is_a_source);
-	tcase_add_test(t, register_of_what_is_no_memory_or_overlaps_is_refused);
-	tcase_add_test(t, register_over_the_limit_of_locked_memory_is_refused);
-	tcase_add_test(t, registered_memory_serves_the_parent_after_a_fork);
-	tcase_add_test(t, unregister_completes_requests_in_flight);
-	tcase_add_test(t, registered_memory_after_a_restart_serves_the_new_server);
-	suite_add_tcase(s, t);
-	return s;
-}
-
-TEST_MAIN(suite())
+TEST_SUITE("buffers", real_server_require())

@@ -20,9 +20,9 @@
 #include "common/index/spare.h"
 #include "common/base/util.h"
 #include "tests/rig/calls_rig.h"
+#include "tests/rig/cases.h"
 #include "tests/rig/e2e.h"
 #include "tests/rig/real_server.h"
-#include "tests/rig/test_main.h"
 
 #define KEYS 10000u
 #define OPERATIONS 100000u
@@ -253,8 +253,10 @@ static void requests(unsigned n)
 	}
 }
 
+TEST_GROUP(.setup = setup, .teardown = teardown);
+
 /* A deliberate call is counted, and only while counting is on. */
-START_TEST(each_call_is_counted)
+TEST(each_call_is_counted)
 {
 	pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 	/* Opaque: otherwise a compiler may drop malloc(). */
@@ -281,9 +283,8 @@ START_TEST(each_call_is_counted)
 	ck_assert_int_eq(errno, EBADF);
 	ck_assert_uint_eq(seen.calls, 1);
 }
-END_TEST
 
-START_TEST(gets_make_no_system_call_and_take_no_memory)
+TEST(gets_make_no_system_call_and_take_no_memory)
 {
 	/* Buffers grow to the largest value met, so the rounds use the same sizes. */
 	puts_(KEYS);
@@ -306,13 +307,12 @@ START_TEST(gets_make_no_system_call_and_take_no_memory)
 	borrows(OPERATIONS);
 	count_end("borrow, mget_into", 0);
 }
-END_TEST
 
 /*
  * Blocks are requested and returned in groups, and a handle keeps as many as its write
  * rate needs. So a message, with its lock, is sent once in a while.
  */
-START_TEST(puts_make_almost_no_system_call)
+TEST(puts_make_almost_no_system_call)
 {
 	uint64_t end = clock_now_ns() + NS_PER_SEC;
 
@@ -338,7 +338,6 @@ START_TEST(puts_make_almost_no_system_call)
 	requests(OPERATIONS);
 	count_end("requests", OPERATIONS / 100);
 }
-END_TEST
 
 /* ---- connections --------------------------------------------------------------------- */
 
@@ -389,7 +388,7 @@ static void larger(unsigned n)
 }
 
 /* An idle connection; after large batches plus the memory that it keeps of them. */
-START_TEST(connection_takes_less_than_a_mebibyte)
+TEST(connection_takes_less_than_a_mebibyte)
 {
 	enum { HANDLES = 64 };
 	static struct farkv *h[HANDLES];
@@ -426,10 +425,9 @@ START_TEST(connection_takes_less_than_a_mebibyte)
 		farkv_close(h[i]);
 	kv = first;
 }
-END_TEST
 
 /* Values belong to the handle until its next call, which frees their memory. */
-START_TEST(batch_of_large_values_frees_its_memory)
+TEST(batch_of_large_values_frees_its_memory)
 {
 	enum { ITEMS = 16, LARGE = 500000 };
 	static uint8_t large[LARGE];
@@ -456,7 +454,6 @@ START_TEST(batch_of_large_values_frees_its_memory)
 	gets(1);
 	ck_assert_int_lt(atom_load_relaxed(&held_bytes) - before, 1 << 20);
 }
-END_TEST
 
 enum { WIDE = 32, WIDE_BYTES = 65536 };
 static char wide_key[WIDE][32];
@@ -506,7 +503,7 @@ static void wide_requests(unsigned n, size_t bytes)
  * Large values that are read together again and again reuse the same memory. Reads of
  * small values then free what exceeds the handle's share.
  */
-START_TEST(large_values_reuse_the_memory_of_the_previous_ones)
+TEST_LOOP(large_values_reuse_the_memory_of_the_previous_ones, 0, 2)
 {
 	static void (*const how[])(unsigned n, size_t bytes) = {wide_batches,
 								wide_requests};
@@ -534,7 +531,6 @@ START_TEST(large_values_reuse_the_memory_of_the_previous_ones)
 	ck_assert_uint_eq(wrong, 0);
 	farkv_close(writer);
 }
-END_TEST
 
 /* ---- alternating kinds of calls ---- */
 
@@ -616,7 +612,7 @@ static void requests_and_mget(void)
 }
 
 /* The next call reuses the memory that a call freed, of whatever kind. */
-START_TEST(calls_of_alternating_kinds_take_no_memory)
+TEST_LOOP(calls_of_alternating_kinds_take_no_memory, 0, TURNS)
 {
 	static void (*const turns[])(void) = {
 		mget_and_get, mget_and_put, mget_and_many_gets, mget_and_smaller,
@@ -648,10 +644,9 @@ START_TEST(calls_of_alternating_kinds_take_no_memory)
 	ck_assert_int_lt(atom_load_relaxed(&held_bytes) - before, (1 << 20) + KEPT);
 	ck_assert_uint_eq(wrong, 0);
 }
-END_TEST
 
 /* More keys than an mget looks up at once: the first values are copied for the caller. */
-START_TEST(long_batches_do_not_accumulate_values)
+TEST(long_batches_do_not_accumulate_values)
 {
 	/* Short enough that the memory of the operations themselves may stay. */
 	enum { ITEMS = 500, LENGTH = 900, TIMES = 20 };
@@ -681,7 +676,6 @@ START_TEST(long_batches_do_not_accumulate_values)
 	ck_assert_int_ge(once, ITEMS / 2 * LENGTH);
 	ck_assert_int_le(atom_load_relaxed(&held_bytes) - before, 2 * once);
 }
-END_TEST
 
 static int by_size(const void *a, const void *b)
 {
@@ -691,7 +685,7 @@ static int by_size(const void *a, const void *b)
 }
 
 /* The median: delays of a busy machine say nothing about the library. */
-START_TEST(open_and_first_get_take_less_than_2_ms)
+TEST(open_and_first_get_take_less_than_2_ms)
 {
 	enum { TIMES = 25 };
 	uint64_t ns[TIMES];
@@ -714,27 +708,5 @@ START_TEST(open_and_first_get_take_less_than_2_ms)
 	if (!TEST_UNDER_ASAN && !TEST_UNDER_TSAN)
 		ck_assert_uint_lt(ns[TIMES / 2], 2 * NS_PER_MS);
 }
-END_TEST
 
-static Suite *suite(void)
-{
-	Suite *s = suite_create("calls");
-	TCase *t = tcase_create("calls");
-
-	real_server_require();
-	tcase_add_checked_fixture(t, setup, teardown);
-	tcase_add_test(t, each_call_is_counted);
-	tcase_add_test(t, gets_make_no_system_call_and_take_no_memory);
-	tcase_add_test(t, puts_make_almost_no_system_call);
-	tcase_add_test(t, connection_takes_less_than_a_mebibyte);
-	tcase_add_loop_test(t, large_values_reuse_the_memory_of_the_previous_ones, 0, 2);
-	tcase_add_test(t, batch_of_large_values_frees_its_memory);
-	tcase_add_loop_test(t, calls_of_alternating_kinds_take_no_memory,
-			    0, TURNS);
-	tcase_add_test(t, long_batches_do_not_accumulate_values);
-	tcase_add_test(t, open_and_first_get_take_less_than_2_ms);
-	suite_add_tcase(s, t);
-	return s;
-}
-
-TEST_MAIN(suite())
+TEST_SUITE("calls", real_server_require())

@@ -14,7 +14,7 @@
 
 #include "common/base/err.h"
 #include "common/base/util.h"
-#include "tests/rig/test_main.h"
+#include "tests/rig/cases.h"
 
 #define HEAD "farkv cluster 1\nepoch 7\nseed 0123456789abcdef\n"
 #define SERVERS "server a shm:///run/a.sock\nserver b kv://host:7670\n"
@@ -30,7 +30,7 @@ static struct clustermap *parsed(const char *text)
 	return m;
 }
 
-START_TEST(parse_a_map_gives_its_fields_and_the_same_text)
+TEST(parse_a_map_gives_its_fields_and_the_same_text)
 {
 	struct clustermap *m = parsed(TEXT);
 	char buf[CLUSTERMAP_TEXT_MAX + 1];
@@ -50,9 +50,8 @@ START_TEST(parse_a_map_gives_its_fields_and_the_same_text)
 	ck_assert_str_eq(buf, TEXT);
 	free(m);
 }
-END_TEST
 
-START_TEST(id_depends_on_what_a_map_says_not_on_how_it_is_written)
+TEST(id_depends_on_what_a_map_says_not_on_how_it_is_written)
 {
 	struct clustermap *m = parsed(TEXT);
 	struct clustermap *same = parsed("# ours\n\n" HEAD "server\ta  shm:///run/a.sock # first\r\n"
@@ -68,7 +67,6 @@ START_TEST(id_depends_on_what_a_map_says_not_on_how_it_is_written)
 	free(same);
 	free(other);
 }
-END_TEST
 
 static const struct {
 	const char *text, *says;
@@ -132,7 +130,7 @@ static const struct {
 	{LEASED ALL_A "move 0-1 b\npartitions 0-4095 a\n", "map:10: after the partitions"},
 };
 
-START_TEST(parse_a_wrong_map_names_the_line)
+TEST_EACH(parse_a_wrong_map_names_the_line, refused)
 {
 	struct clustermap *m = NULL;
 	const char *text = refused[_i].text;
@@ -141,9 +139,8 @@ START_TEST(parse_a_wrong_map_names_the_line)
 	ck_assert_ptr_null(m);
 	ck_assert_msg(strstr(err_detail(), refused[_i].says), "%s", err_detail());
 }
-END_TEST
 
-START_TEST(parse_a_map_that_fits_no_message_is_refused)
+TEST(parse_a_map_that_fits_no_message_is_refused)
 {
 	char text[32768], *at = text;
 	struct clustermap *m = NULL;
@@ -155,9 +152,8 @@ START_TEST(parse_a_map_that_fits_no_message_is_refused)
 	ck_assert_int_eq(clustermap_parse("map", text, (size_t)(at - text), &m), FARKV_EINVAL);
 	ck_assert_ptr_nonnull(strstr(err_detail(), "the map is too long"));
 }
-END_TEST
 
-START_TEST(make_divides_the_partitions_in_equal_parts)
+TEST(make_divides_the_partitions_in_equal_parts)
 {
 	struct clustermap *m = NULL, *again = NULL;
 	char buf[CLUSTERMAP_TEXT_MAX + 1];
@@ -176,9 +172,8 @@ START_TEST(make_divides_the_partitions_in_equal_parts)
 	free(again);
 	free(m);
 }
-END_TEST
 
-START_TEST(make_of_wrong_servers_names_the_one)
+TEST(make_of_wrong_servers_names_the_one)
 {
 	static const char *const servers[] = {"", "a", "a=x", "a=/a,,b=/b", "a=/a,a=/b",
 					      "a=/a,b=/a"};
@@ -193,9 +188,8 @@ START_TEST(make_of_wrong_servers_names_the_one)
 	}
 	ck_assert_ptr_null(m);
 }
-END_TEST
 
-START_TEST(make_with_64_servers_of_the_longest_names_and_addresses_says_that_it_is_too_long)
+TEST(make_with_64_servers_of_the_longest_names_and_addresses_says_that_it_is_too_long)
 {
 	char text[CLUSTERMAP_SERVERS_MAX * 256], *at = text;
 	struct clustermap *m = NULL;
@@ -210,10 +204,9 @@ START_TEST(make_with_64_servers_of_the_longest_names_and_addresses_says_that_it_
 	ck_assert_msg(clustermap_make(text, &m) == 0, "%s", err_detail());
 	free(m);
 }
-END_TEST
 
 /* The hash is XXH3 with the seed of the map, and its low 12 bits: other programs route the same. */
-START_TEST(owner_is_that_of_the_low_bits_of_xxh3)
+TEST(owner_is_that_of_the_low_bits_of_xxh3)
 {
 	struct clustermap *m = parsed(TEXT);
 	char key[40];
@@ -226,9 +219,8 @@ START_TEST(owner_is_that_of_the_low_bits_of_xxh3)
 	}
 	free(m);
 }
-END_TEST
 
-START_TEST(owner_keys_spread_by_the_share_of_partitions)
+TEST(owner_keys_spread_by_the_share_of_partitions)
 {
 	uint32_t count[3] = {0};
 	struct clustermap *m;
@@ -242,9 +234,8 @@ START_TEST(owner_keys_spread_by_the_share_of_partitions)
 		ck_assert_msg(count[i] > 9400 && count[i] < 10600, "%u keys", count[i]);
 	free(m);
 }
-END_TEST
 
-START_TEST(load_a_file_or_say_why_not)
+TEST(load_a_file_or_say_why_not)
 {
 	char path[] = "/tmp/test_clustermap.XXXXXX";
 	int fd = mkstemp(path);
@@ -266,9 +257,8 @@ START_TEST(load_a_file_or_say_why_not)
 	ck_assert_int_eq(clustermap_load("/tmp", &m), FARKV_EINVAL);
 	ck_assert_ptr_null(m);
 }
-END_TEST
 
-START_TEST(take_over_divides_the_partitions_of_the_gone_among_the_living)
+TEST(take_over_divides_the_partitions_of_the_gone_among_the_living)
 {
 	struct clustermap *m = parsed(LEASED "partitions 0-1023 a\npartitions 1024-3071 b\n"
 					     "partitions 3072-4095 c\n");
@@ -297,14 +287,13 @@ START_TEST(take_over_divides_the_partitions_of_the_gone_among_the_living)
 	free(next);
 	free(m);
 }
-END_TEST
 
 #define FULL                                                                                       \
 	HEAD "lease 1000\nreplicas 1\n" SERVERS "server c /c 6 drained\nfollower a c\nfollower b a\n" \
 	     "partitions 0-1023 a\npartitions 1024-4095 b\nmove 0-99 b fenced\nmove 100-199 b\n"        \
 	     "move 2000-2000 a\n"
 
-START_TEST(parse_a_map_with_followers_and_moves_gives_its_fields_and_the_same_text)
+TEST(parse_a_map_with_followers_and_moves_gives_its_fields_and_the_same_text)
 {
 	struct clustermap *m = parsed(FULL);
 	char buf[CLUSTERMAP_TEXT_MAX + 1];
@@ -324,9 +313,8 @@ START_TEST(parse_a_map_with_followers_and_moves_gives_its_fields_and_the_same_te
 	ck_assert_str_eq(buf, FULL);
 	free(m);
 }
-END_TEST
 
-START_TEST(make_with_replicas_says_so)
+TEST(make_with_replicas_says_so)
 {
 	struct clustermap *m = NULL, *again;
 	char buf[CLUSTERMAP_TEXT_MAX + 1];
@@ -341,9 +329,8 @@ START_TEST(make_with_replicas_says_so)
 	free(again);
 	free(m);
 }
-END_TEST
 
-START_TEST(a_map_without_a_lease_does_not_change)
+TEST(a_map_without_a_lease_does_not_change)
 {
 	struct clustermap *m = parsed(TEXT), *next = NULL;
 
@@ -357,10 +344,9 @@ START_TEST(a_map_without_a_lease_does_not_change)
 	ck_assert_ptr_null(next);
 	free(m);
 }
-END_TEST
 
 /* a has 0-1023 and is followed by c; b has the rest, is followed by a, and c is drained. */
-START_TEST(take_over_gives_partitions_to_the_follower_and_ends_moves_and_followers)
+TEST(take_over_gives_partitions_to_the_follower_and_ends_moves_and_followers)
 {
 	struct clustermap *m = parsed(FULL), *next = NULL;
 
@@ -383,10 +369,9 @@ START_TEST(take_over_gives_partitions_to_the_follower_and_ends_moves_and_followe
 	free(next);
 	free(m);
 }
-END_TEST
 
 /* Their followers have no copies of what they got; b, whose follower is d, gets nothing. */
-START_TEST(take_over_ends_the_followers_of_servers_that_get_partitions)
+TEST(take_over_ends_the_followers_of_servers_that_get_partitions)
 {
 	struct clustermap *m = parsed(LEASED "server d /d\nfollower a b\nfollower b d\n"
 					     "partitions 0-4094 a\npartitions 4095-4095 c\n");
@@ -399,9 +384,8 @@ START_TEST(take_over_ends_the_followers_of_servers_that_get_partitions)
 	free(next);
 	free(m);
 }
-END_TEST
 
-START_TEST(take_over_gives_a_drained_server_partitions_only_if_all_are)
+TEST(take_over_gives_a_drained_server_partitions_only_if_all_are)
 {
 	struct clustermap *m = parsed(LEASED ALL_A), *dry = NULL, *next = NULL;
 
@@ -414,10 +398,9 @@ START_TEST(take_over_gives_a_drained_server_partitions_only_if_all_are)
 	free(dry);
 	free(m);
 }
-END_TEST
 
 /* 640 runs leave no room for 64 more lines: then the runs that are there go as they are. */
-START_TEST(take_over_in_a_long_map_cuts_no_runs)
+TEST(take_over_in_a_long_map_cuts_no_runs)
 {
 	struct clustermap *m = NULL, *next = NULL;
 	char text[2048], *at = text;
@@ -435,9 +418,8 @@ START_TEST(take_over_in_a_long_map_cuts_no_runs)
 	free(next);
 	free(m);
 }
-END_TEST
 
-START_TEST(add_appends_a_server_or_ends_its_drain)
+TEST(add_appends_a_server_or_ends_its_drain)
 {
 	struct clustermap *m = parsed(FULL), *next = NULL;
 
@@ -461,10 +443,9 @@ START_TEST(add_appends_a_server_or_ends_its_drain)
 	ck_assert_ptr_null(next);
 	free(m);
 }
-END_TEST
 
 /* The new server gets a run of each, and the runs of neighbours touch: 5 lines, not 7. */
-START_TEST(balance_after_add_plans_a_fair_share_in_few_lines)
+TEST(balance_after_add_plans_a_fair_share_in_few_lines)
 {
 	struct clustermap *m = parsed(LEASED "partitions 0-1365 a\npartitions 1366-2730 b\n"
 					     "partitions 2731-4095 c\n");
@@ -487,9 +468,8 @@ START_TEST(balance_after_add_plans_a_fair_share_in_few_lines)
 	ck_assert_str_eq(err_detail(), "there is nothing to move");
 	free(m);
 }
-END_TEST
 
-START_TEST(balance_keeps_moves_that_are_still_of_use)
+TEST(balance_keeps_moves_that_are_still_of_use)
 {
 	struct clustermap *m = parsed(LEASED "partitions 0-2047 a\npartitions 2048-4095 b\n"
 					     "move 100-199 c\nmove 200-299 b\n");
@@ -503,9 +483,8 @@ START_TEST(balance_keeps_moves_that_are_still_of_use)
 	free(next);
 	free(m);
 }
-END_TEST
 
-START_TEST(balance_that_is_impossible_says_why)
+TEST(balance_that_is_impossible_says_why)
 {
 	struct clustermap *m = parsed(LEASED "partitions 0-1365 a\npartitions 1366-4095 b\n"
 					     "move 1366-1400 c fenced\n");
@@ -520,9 +499,8 @@ START_TEST(balance_that_is_impossible_says_why)
 	ck_assert_ptr_null(next);
 	free(m);
 }
-END_TEST
 
-START_TEST(drain_fence_moved_take_all_from_a_server)
+TEST(drain_fence_moved_take_all_from_a_server)
 {
 	struct clustermap *m = parsed(LEASED "follower b a\nfollower c a\npartitions 0-1365 a\n"
 					     "partitions 1366-2730 b\npartitions 2731-4095 c\n");
@@ -551,9 +529,8 @@ START_TEST(drain_fence_moved_take_all_from_a_server)
 	ck_assert_int_eq(clustermap_drain(m, 0, 7, &next), FARKV_EEXISTS);
 	free(m);
 }
-END_TEST
 
-START_TEST(follow_sets_one_line)
+TEST(follow_sets_one_line)
 {
 	struct clustermap *m = parsed(LEASED ALL_A), *next = NULL;
 
@@ -568,7 +545,6 @@ START_TEST(follow_sets_one_line)
 	free(next);
 	free(m);
 }
-END_TEST
 
 /* ---- random changes -------------------------------------------------------------------------- */
 
@@ -681,7 +657,7 @@ static struct clustermap *change(const struct clustermap *m, unsigned which)
 	return next;
 }
 
-START_TEST(random_changes_keep_a_map_that_is_whole)
+TEST_LOOP(random_changes_keep_a_map_that_is_whole, 0, 20)
 {
 	struct clustermap *m = NULL;
 	unsigned made[7] = {0};
@@ -706,7 +682,6 @@ START_TEST(random_changes_keep_a_map_that_is_whole)
 		ck_assert_msg(made[i] > 0, "change %u was never made", i);
 	free(m);
 }
-END_TEST
 
 /* Fence, then end all moves to a server. */
 static struct clustermap *all_moved(struct clustermap *m, uint32_t to)
@@ -730,7 +705,7 @@ static struct clustermap *all_moved(struct clustermap *m, uint32_t to)
 }
 
 /* A plan whose moves could not end for the length of a map on the way is refused at once. */
-START_TEST(servers_that_join_one_by_one_find_room_in_the_text)
+TEST(servers_that_join_one_by_one_find_room_in_the_text)
 {
 	struct clustermap *m = NULL, *next = NULL;
 	char name[8], address[8];
@@ -754,42 +729,5 @@ START_TEST(servers_that_join_one_by_one_find_room_in_the_text)
 	ck_assert_msg(strncmp(err_detail(), "the moves need a map", 20) == 0, "%s", err_detail());
 	free(m);
 }
-END_TEST
 
-static Suite *suite(void)
-{
-	Suite *s = suite_create("clustermap");
-	TCase *t = tcase_create("clustermap");
-
-	tcase_add_test(t, parse_a_map_gives_its_fields_and_the_same_text);
-	tcase_add_test(t, id_depends_on_what_a_map_says_not_on_how_it_is_written);
-	tcase_add_loop_test(t, parse_a_wrong_map_names_the_line, 0, (int)ARRAY_SIZE(refused));
-	tcase_add_test(t, parse_a_map_that_fits_no_message_is_refused);
-	tcase_add_test(t, make_divides_the_partitions_in_equal_parts);
-	tcase_add_test(t, make_of_wrong_servers_names_the_one);
-	tcase_add_test(
-		t, make_with_64_servers_of_the_longest_names_and_addresses_says_that_it_is_too_long);
-	tcase_add_test(t, owner_is_that_of_the_low_bits_of_xxh3);
-	tcase_add_test(t, owner_keys_spread_by_the_share_of_partitions);
-	tcase_add_test(t, load_a_file_or_say_why_not);
-	tcase_add_test(t, take_over_divides_the_partitions_of_the_gone_among_the_living);
-	tcase_add_test(t, parse_a_map_with_followers_and_moves_gives_its_fields_and_the_same_text);
-	tcase_add_test(t, make_with_replicas_says_so);
-	tcase_add_test(t, a_map_without_a_lease_does_not_change);
-	tcase_add_test(t, take_over_gives_partitions_to_the_follower_and_ends_moves_and_followers);
-	tcase_add_test(t, take_over_ends_the_followers_of_servers_that_get_partitions);
-	tcase_add_test(t, take_over_gives_a_drained_server_partitions_only_if_all_are);
-	tcase_add_test(t, take_over_in_a_long_map_cuts_no_runs);
-	tcase_add_test(t, add_appends_a_server_or_ends_its_drain);
-	tcase_add_test(t, balance_after_add_plans_a_fair_share_in_few_lines);
-	tcase_add_test(t, balance_keeps_moves_that_are_still_of_use);
-	tcase_add_test(t, balance_that_is_impossible_says_why);
-	tcase_add_test(t, drain_fence_moved_take_all_from_a_server);
-	tcase_add_test(t, follow_sets_one_line);
-	tcase_add_loop_test(t, random_changes_keep_a_map_that_is_whole, 0, 20);
-	tcase_add_test(t, servers_that_join_one_by_one_find_room_in_the_text);
-	suite_add_tcase(s, t);
-	return s;
-}
-
-TEST_MAIN(suite())
+TEST_SUITE("clustermap")

@@ -18,9 +18,9 @@
 
 #include "common/base/clock.h"
 #include "common/region/hash.h"
+#include "tests/rig/cases.h"
 #include "tests/rig/entries.h"
 #include "tests/rig/fake_server.h"
-#include "tests/rig/test_main.h"
 
 #define SEALS (F_SEAL_SHRINK | F_SEAL_GROW)
 /* Deadline of an immediate answer on a busy machine. */
@@ -84,16 +84,17 @@ static void assert_detail(const char *says)
 		      "'%s' lacks '%s'", farkv_errdetail(), says);
 }
 
-START_TEST(open_of_a_server_that_answers_works)
+TEST_GROUP(.setup = setup, .teardown = teardown);
+
+TEST(open_of_a_server_that_answers_works)
 {
 	start();
 	ck_assert_int_eq(try_open(LONG_MS, 0), 0);
 	ck_assert_int_eq(try_open(LONG_MS, FARKV_OPEN_READONLY), 0);
 	assert_no_fds_left();
 }
-END_TEST
 
-START_TEST(open_of_a_silent_server_times_out)
+TEST(open_of_a_silent_server_times_out)
 {
 	uint64_t t;
 
@@ -106,27 +107,24 @@ START_TEST(open_of_a_silent_server_times_out)
 	ck_assert_uint_lt(t, 4500 * NS_PER_MS); /* not what is the default */
 	assert_no_fds_left();
 }
-END_TEST
 
-START_TEST(open_cut_before_the_welcome_reports_it)
+TEST(open_cut_before_the_welcome_reports_it)
 {
 	srv.hello = FAKE_CLOSE;
 	start();
 	ck_assert_int_eq(try_open(LONG_MS, 0), FARKV_EPROTOCOL);
 	assert_no_fds_left();
 }
-END_TEST
 
-START_TEST(open_answered_by_another_message_fails)
+TEST(open_answered_by_another_message_fails)
 {
 	srv.hello = FAKE_OTHER;
 	start();
 	ck_assert_int_eq(try_open(LONG_MS, 0), FARKV_EPROTOCOL);
 	assert_detail("PONG");
 }
-END_TEST
 
-START_TEST(open_answered_by_garbage_fails)
+TEST(open_answered_by_garbage_fails)
 {
 	static uint8_t bytes[MSG_MAX_BYTES + 100];
 	static const size_t sizes[] = {1, 4, 15, 16, 17, 64, 1000, 16384, 16385,
@@ -143,7 +141,6 @@ START_TEST(open_answered_by_garbage_fails)
 	}
 	assert_no_fds_left();
 }
-END_TEST
 
 /* The checksum of msg.h, so that only the edited field is wrong. */
 static void resum(uint8_t *buf, size_t len)
@@ -161,7 +158,7 @@ static size_t other_version(uint8_t *buf, size_t len)
 	return len;
 }
 
-START_TEST(welcome_of_another_version_is_refused)
+TEST(welcome_of_another_version_is_refused)
 {
 	srv.hello = FAKE_EDITED;
 	srv.edit = other_version;
@@ -169,7 +166,6 @@ START_TEST(welcome_of_another_version_is_refused)
 	ck_assert_int_eq(try_open(LONG_MS, 0), FARKV_EPROTOCOL);
 	assert_detail("protocol version 4");
 }
-END_TEST
 
 /* WELCOME body: session 4, prefix 4, role 1, swept 1, id 16, region 8, meta 8,
  * grace 8, flags 4, token 16, tag 32, address 2 (it is empty), areas 4, then
@@ -191,7 +187,7 @@ static size_t zero_session(uint8_t *buf, size_t len)
 	return len;
 }
 
-START_TEST(welcome_with_a_field_out_of_range_is_refused)
+TEST(welcome_with_a_field_out_of_range_is_refused)
 {
 	static const struct {
 		size_t at;
@@ -225,9 +221,8 @@ START_TEST(welcome_with_a_field_out_of_range_is_refused)
 	ck_assert_int_eq(try_open(LONG_MS, 0), FARKV_EPROTOCOL);
 	assert_no_fds_left();
 }
-END_TEST
 
-START_TEST(open_refused_by_the_server_says_why)
+TEST(open_refused_by_the_server_says_why)
 {
 	srv.hello = FAKE_REFUSE;
 	srv.refuse_reason = MSG_REASON_FULL;
@@ -242,10 +237,9 @@ START_TEST(open_refused_by_the_server_says_why)
 	assert_detail("not permitted");
 	assert_no_fds_left();
 }
-END_TEST
 
 /* It was displaced to make room, so it retries until its deadline. */
-START_TEST(open_displaced_by_another_retries_in_time)
+TEST(open_displaced_by_another_retries_in_time)
 {
 	uint64_t began;
 
@@ -264,9 +258,8 @@ START_TEST(open_displaced_by_another_retries_in_time)
 	assert_detail("others came"); /* the server's words, or the client's */
 	assert_no_fds_left();
 }
-END_TEST
 
-START_TEST(welcome_with_wrong_descriptors_is_refused)
+TEST(welcome_with_wrong_descriptors_is_refused)
 {
 	static const unsigned counts[] = {0, 2, 4, 16, 17, 40};
 
@@ -281,10 +274,9 @@ START_TEST(welcome_with_wrong_descriptors_is_refused)
 	ck_assert_int_eq(try_open(LONG_MS, 0), 0);
 	assert_no_fds_left();
 }
-END_TEST
 
 /* READY is sent immediately before the first read of memory that may be reused. */
-START_TEST(open_that_refuses_the_superblock_sends_no_ready)
+TEST(open_that_refuses_the_superblock_sends_no_ready)
 {
 	uint64_t *dirword = (uint64_t *)(void *)(srv.meta + REGION_D_OFF);
 	uint64_t good = *dirword;
@@ -305,9 +297,8 @@ START_TEST(open_that_refuses_the_superblock_sends_no_ready)
 	ck_assert(fake_server_wait(&srv, MSG_READY, 2));
 	assert_no_fds_left();
 }
-END_TEST
 
-START_TEST(superblock_that_does_not_fit_is_refused)
+TEST(superblock_that_does_not_fit_is_refused)
 {
 	const struct superblock good = srv.sb;
 	struct superblock *sb = (struct superblock *)(void *)srv.meta;
@@ -340,7 +331,6 @@ START_TEST(superblock_that_does_not_fit_is_refused)
 	assert_detail("directory");
 	assert_no_fds_left();
 }
-END_TEST
 
 /* Replace the data descriptor; the old one is leaked to the test's end. */
 static void replace_data_fd(int fd)
@@ -350,7 +340,7 @@ static void replace_data_fd(int fd)
 	close(fd);
 }
 
-START_TEST(region_unsealed_is_refused)
+TEST(region_unsealed_is_refused)
 {
 	int fd = memfd_create("unsealed", MFD_CLOEXEC | MFD_ALLOW_SEALING);
 
@@ -361,9 +351,8 @@ START_TEST(region_unsealed_is_refused)
 	assert_detail("data descriptor is not sealed");
 	assert_no_fds_left();
 }
-END_TEST
 
-START_TEST(region_that_cannot_be_sealed_is_refused)
+TEST(region_that_cannot_be_sealed_is_refused)
 {
 	int fd = memfd_create("unsealable", MFD_CLOEXEC);
 
@@ -373,9 +362,8 @@ START_TEST(region_that_cannot_be_sealed_is_refused)
 	ck_assert_int_eq(try_open(LONG_MS, 0), FARKV_EFORMAT);
 	assert_detail("not sealed");
 }
-END_TEST
 
-START_TEST(region_too_small_is_refused)
+TEST(region_too_small_is_refused)
 {
 	int fd = memfd_create("small", MFD_CLOEXEC | MFD_ALLOW_SEALING);
 
@@ -387,9 +375,8 @@ START_TEST(region_too_small_is_refused)
 	assert_detail("has 16777215 bytes");
 	assert_no_fds_left();
 }
-END_TEST
 
-START_TEST(region_that_is_not_a_file_is_refused)
+TEST(region_that_is_not_a_file_is_refused)
 {
 	replace_data_fd(open("/dev/null", O_RDWR | O_CLOEXEC));
 	start();
@@ -398,9 +385,8 @@ START_TEST(region_that_is_not_a_file_is_refused)
 	ck_assert_int_eq(try_open(LONG_MS, 0), FARKV_EFORMAT);
 	assert_detail("not memory or a file");
 }
-END_TEST
 
-START_TEST(region_read_only_serves_readers_alone)
+TEST(region_read_only_serves_readers_alone)
 {
 	char link[64];
 
@@ -411,10 +397,9 @@ START_TEST(region_read_only_serves_readers_alone)
 	ck_assert_int_eq(try_open(LONG_MS, FARKV_OPEN_READONLY), 0);
 	assert_no_fds_left();
 }
-END_TEST
 
 /* A file that cannot be sealed is taken from a server of the same user. */
-START_TEST(region_in_a_plain_file_of_the_same_user_is_taken)
+TEST(region_in_a_plain_file_of_the_same_user_is_taken)
 {
 	char path[128];
 	int fd;
@@ -429,11 +414,10 @@ START_TEST(region_in_a_plain_file_of_the_same_user_is_taken)
 	ck_assert_int_eq(try_open(LONG_MS, 0), 0);
 	assert_no_fds_left();
 }
-END_TEST
 
 /* ---- nobody there, or somebody else ------------------------------------------ */
 
-START_TEST(open_without_a_server_says_so)
+TEST(open_without_a_server_says_so)
 {
 	int fd;
 
@@ -453,7 +437,6 @@ START_TEST(open_without_a_server_says_so)
 	snprintf(srv.path, sizeof(srv.path), "%s/s", srv.dir);
 	assert_no_fds_left();
 }
-END_TEST
 
 static int listener(const char *path, int type, int backlog)
 {
@@ -468,7 +451,7 @@ static int listener(const char *path, int type, int backlog)
 	return fd;
 }
 
-START_TEST(open_of_a_stream_socket_says_so)
+TEST(open_of_a_stream_socket_says_so)
 {
 	int fd = listener(srv.path, SOCK_STREAM, 4);
 
@@ -478,9 +461,8 @@ START_TEST(open_of_a_stream_socket_says_so)
 	unlink(srv.path);
 	rmdir(srv.dir);
 }
-END_TEST
 
-START_TEST(open_of_a_stale_socket_says_so)
+TEST(open_of_a_stale_socket_says_so)
 {
 	close(listener(srv.path, SOCK_SEQPACKET, 4));
 	ck_assert_int_eq(try_open(LONG_MS, 0), FARKV_EUNREACHABLE);
@@ -488,9 +470,8 @@ START_TEST(open_of_a_stale_socket_says_so)
 	unlink(srv.path);
 	rmdir(srv.dir);
 }
-END_TEST
 
-START_TEST(open_with_a_full_backlog_times_out)
+TEST(open_with_a_full_backlog_times_out)
 {
 	struct sockaddr_un sa = {.sun_family = AF_UNIX};
 	int fd = listener(srv.path, SOCK_SEQPACKET, 0);
@@ -505,9 +486,8 @@ START_TEST(open_with_a_full_backlog_times_out)
 	unlink(srv.path);
 	rmdir(srv.dir);
 }
-END_TEST
 
-START_TEST(open_of_a_socket_without_rights_says_so)
+TEST(open_of_a_socket_without_rights_says_so)
 {
 	if (geteuid() == 0) /* root has all rights: change the user */
 		ck_assert_int_eq(chown(srv.dir, 1, 1), 0);
@@ -521,9 +501,8 @@ START_TEST(open_of_a_socket_without_rights_says_so)
 	if (getuid() == 0)
 		ck_assert_int_eq(seteuid(0), 0);
 }
-END_TEST
 
-START_TEST(open_with_bad_options_is_refused)
+TEST(open_with_bad_options_is_refused)
 {
 	struct {
 		struct farkv_options o;
@@ -564,40 +543,5 @@ START_TEST(open_with_bad_options_is_refused)
 	farkv_close(NULL);
 	assert_no_fds_left();
 }
-END_TEST
 
-static Suite *suite(void)
-{
-	Suite *s = suite_create("connect");
-	TCase *t = tcase_create("connect");
-
-	tcase_add_checked_fixture(t, setup, teardown);
-	tcase_add_test(t, open_of_a_server_that_answers_works);
-	tcase_add_test(t, open_of_a_silent_server_times_out);
-	tcase_add_test(t, open_cut_before_the_welcome_reports_it);
-	tcase_add_test(t, open_answered_by_another_message_fails);
-	tcase_add_test(t, open_answered_by_garbage_fails);
-	tcase_add_test(t, welcome_of_another_version_is_refused);
-	tcase_add_test(t, welcome_with_a_field_out_of_range_is_refused);
-	tcase_add_test(t, open_refused_by_the_server_says_why);
-	tcase_add_test(t, open_displaced_by_another_retries_in_time);
-	tcase_add_test(t, welcome_with_wrong_descriptors_is_refused);
-	tcase_add_test(t, open_that_refuses_the_superblock_sends_no_ready);
-	tcase_add_test(t, superblock_that_does_not_fit_is_refused);
-	tcase_add_test(t, region_unsealed_is_refused);
-	tcase_add_test(t, region_that_cannot_be_sealed_is_refused);
-	tcase_add_test(t, region_too_small_is_refused);
-	tcase_add_test(t, region_that_is_not_a_file_is_refused);
-	tcase_add_test(t, region_read_only_serves_readers_alone);
-	tcase_add_test(t, region_in_a_plain_file_of_the_same_user_is_taken);
-	tcase_add_test(t, open_without_a_server_says_so);
-	tcase_add_test(t, open_of_a_stream_socket_says_so);
-	tcase_add_test(t, open_of_a_stale_socket_says_so);
-	tcase_add_test(t, open_with_a_full_backlog_times_out);
-	tcase_add_test(t, open_of_a_socket_without_rights_says_so);
-	tcase_add_test(t, open_with_bad_options_is_refused);
-	suite_add_tcase(s, t);
-	return s;
-}
-
-TEST_MAIN(suite())
+TEST_SUITE("connect")

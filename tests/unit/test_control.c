@@ -20,7 +20,7 @@
 
 #include "client/atfork.h"
 #include "client/control.h"
-#include "tests/rig/test_main.h"
+#include "tests/rig/cases.h"
 
 #define LATE_US 100000
 
@@ -161,7 +161,7 @@ static void let_three_ticks_pass(void)
 
 /* ---- cases ---------------------------------------------------------------- */
 
-START_TEST(ready_and_ticks_are_called)
+TEST(ready_and_ticks_are_called)
 {
 	struct control_source s = source();
 
@@ -177,7 +177,6 @@ START_TEST(ready_and_ticks_are_called)
 	ck_assert_uint_eq(readies, 1);
 	close(s.fd);
 }
-END_TEST
 
 /* Runs before control.h's handler, which was registered earlier. */
 static void fork_begins(void)
@@ -186,7 +185,7 @@ static void fork_begins(void)
 }
 
 /* The quiescence counter needs no fence because its reader makes all CPUs execute one. */
-START_TEST(heavy_barrier_calls_membarrier_unless_qsbr_has_fences)
+TEST(heavy_barrier_calls_membarrier_unless_qsbr_has_fences)
 {
 	struct control_source s = source();
 
@@ -197,7 +196,6 @@ START_TEST(heavy_barrier_calls_membarrier_unless_qsbr_has_fences)
 	control_remove(&s);
 	close(s.fd);
 }
-END_TEST
 
 /* Closes all descriptors of a kind, as programs do that clean up. */
 static unsigned close_all(const char *kind)
@@ -215,7 +213,7 @@ static unsigned close_all(const char *kind)
 }
 
 /* Otherwise the last farkv_close() would wait for the thread forever. */
-START_TEST(thread_ends_though_its_descriptors_were_closed)
+TEST_LOOP(thread_ends_though_its_descriptors_were_closed, 0, 3)
 {
 	static const char *const kinds[] = {"eventfd", "eventpoll", "socket"};
 	struct control_source s = source();
@@ -224,13 +222,12 @@ START_TEST(thread_ends_though_its_descriptors_were_closed)
 	ck_assert_uint_ge(close_all(kinds[_i]), 1);
 	control_remove(&s);
 }
-END_TEST
 
 /*
  * Locks that a starting thread holds (the allocator's, in builds with sanitizers) would
  * stay locked in the child forever.
  */
-START_TEST(fork_waits_for_a_thread_that_is_starting)
+TEST(fork_waits_for_a_thread_that_is_starting)
 {
 	struct control_source s = source();
 	int status;
@@ -252,20 +249,5 @@ START_TEST(fork_waits_for_a_thread_that_is_starting)
 	control_remove(&s);
 	close(s.fd);
 }
-END_TEST
 
-static Suite *suite(void)
-{
-	Suite *s = suite_create("control");
-	TCase *t = tcase_create("control");
-
-	tcase_add_test(t, ready_and_ticks_are_called);
-	tcase_add_test(t, heavy_barrier_calls_membarrier_unless_qsbr_has_fences);
-	tcase_add_loop_test(t, thread_ends_though_its_descriptors_were_closed, 0,
-			    3);
-	tcase_add_test(t, fork_waits_for_a_thread_that_is_starting);
-	suite_add_tcase(s, t);
-	return s;
-}
-
-TEST_MAIN(suite())
+TEST_SUITE("control")

@@ -4,12 +4,12 @@
 
 #include "server/loop/demand.h"
 
-#include "tests/rig/test_main.h"
+#include "tests/rig/cases.h"
 
 #define CLS 7u
 #define NOW (1000 * NS_PER_SEC)
 
-START_TEST(steady_grants_give_what_is_granted_in_demand_ns)
+TEST(steady_grants_give_what_is_granted_in_demand_ns)
 {
 	struct demand d = {0};
 	uint64_t now = NOW;
@@ -20,9 +20,8 @@ START_TEST(steady_grants_give_what_is_granted_in_demand_ns)
 	ck_assert_uint_le(demand_of(&d, CLS, now), 1500);
 	ck_assert_uint_eq(demand_of(&d, CLS + 1, now), 0);
 }
-END_TEST
 
-START_TEST(grants_of_what_is_said_last_for_half_of_demand_ns)
+TEST(grants_of_what_is_said_last_for_half_of_demand_ns)
 {
 	const uint64_t block_ns = DEMAND_NS / 100;
 	struct demand d = {0};
@@ -36,9 +35,8 @@ START_TEST(grants_of_what_is_said_last_for_half_of_demand_ns)
 	ck_assert_uint_ge(n, 45);
 	ck_assert_uint_le(n, 50);
 }
-END_TEST
 
-START_TEST(no_grant_is_remembered_for_longer_than_demand_ns)
+TEST(no_grant_is_remembered_for_longer_than_demand_ns)
 {
 	struct demand d = {0};
 
@@ -48,17 +46,5 @@ START_TEST(no_grant_is_remembered_for_longer_than_demand_ns)
 	ck_assert_uint_eq(demand_of(&d, CLS, NOW + DEMAND_NS), 0);
 	ck_assert_uint_eq(demand_of(&d, CLS, NOW + NS_PER_SEC), 0);
 }
-END_TEST
 
-static Suite *suite(void)
-{
-	Suite *s = suite_create("demand");
-	TCase *t = tcase_create("demand");
-
-	tcase_add_test(t, steady_grants_give_what_is_granted_in_demand_ns);
-	tcase_add_test(t, grants_of_what_is_said_last_for_half_of_demand_ns);
-	tcase_add_test(t, no_grant_is_remembered_for_longer_than_demand_ns);
-	suite_add_tcase(s, t);
-	return s;
-}
-TEST_MAIN(suite())
+TEST_SUITE("demand")

@@ -8,7 +8,7 @@
 #include "server/memory/evacuate.h"
 #include "server/memory/heap.h"
 #include "server/memory/slab_marks.h"
-#include "tests/rig/test_main.h"
+#include "tests/rig/cases.h"
 
 #define FIRST 64u
 #define PAGES 64u
@@ -109,7 +109,9 @@ static uint64_t leaving(uint64_t from, uint64_t to)
 	return n;
 }
 
-START_TEST(single_pages_full_of_blocks_that_fit_elsewhere_the_emptiest_are_chosen)
+TEST_GROUP(.setup = setup, .teardown = teardown);
+
+TEST(single_pages_full_of_blocks_that_fit_elsewhere_the_emptiest_are_chosen)
 {
 	struct block_ref ref;
 
@@ -127,9 +129,8 @@ START_TEST(single_pages_full_of_blocks_that_fit_elsewhere_the_emptiest_are_chose
 	barrier();
 	ck_assert_uint_ge(slab_grant(slab, SMALL, 1, 0, &ref), 1);
 }
-END_TEST
 
-START_TEST(single_pages_none_fits_elsewhere_a_quarter_is_chosen_by_force)
+TEST(single_pages_none_fits_elsewhere_a_quarter_is_chosen_by_force)
 {
 	give_back(FIRST + 7, FIRST + 8, 1);
 	ck_assert_uint_eq(evacuate(1, 8, -1), 0);
@@ -139,9 +140,8 @@ START_TEST(single_pages_none_fits_elsewhere_a_quarter_is_chosen_by_force)
 	ck_assert_uint_eq(leaving(FIRST + 7, FIRST + 8), 1);
 	(void)evacuate_end(slab);
 }
-END_TEST
 
-START_TEST(evacuation_ends_a_segment_with_a_block_that_stayed_is_granted_from_again)
+TEST(evacuation_ends_a_segment_with_a_block_that_stayed_is_granted_from_again)
 {
 	struct block_ref ref;
 
@@ -152,19 +152,17 @@ START_TEST(evacuation_ends_a_segment_with_a_block_that_stayed_is_granted_from_ag
 	ck_assert_uint_eq(slab_grant(slab, SMALL, 1, 0, &ref), 1);
 	ck_assert_uint_eq(page_of(ref), FIRST + 3);
 }
-END_TEST
 
-START_TEST(a_request_its_own_class_is_not_emptied)
+TEST(a_request_its_own_class_is_not_emptied)
 {
 	give_back(FIRST + 3, FIRST + 4, 15);
 	ck_assert_uint_eq(evacuate(1, 8, SMALL), 0);
 	ck_assert_uint_gt(evacuate(1, 8, LARGE), 0);
 	(void)evacuate_end(slab);
 }
-END_TEST
 
 /* Visits free blocks of its own: no page of others is emptied by force. */
-START_TEST(a_request_its_class_has_a_share_of_the_memory_others_keep_their_pages)
+TEST(a_request_its_class_has_a_share_of_the_memory_others_keep_their_pages)
 {
 	const uint64_t share = PAGES / 16;
 
@@ -177,10 +175,9 @@ START_TEST(a_request_its_class_has_a_share_of_the_memory_others_keep_their_pages
 	ck_assert_uint_eq(n_refs, share * MIDDLE_BLOCKS);
 	ck_assert_uint_eq(evacuate(1, 8, MIDDLE), 0);
 }
-END_TEST
 
 /* Clients hold what stays: another choice empties other segments, until a block comes back. */
-START_TEST(a_segment_that_was_not_emptied_is_not_chosen_again_until_a_block_comes_back)
+TEST(a_segment_that_was_not_emptied_is_not_chosen_again_until_a_block_comes_back)
 {
 	give_back(FIRST + 3, FIRST + 4, 15);
 	ck_assert_uint_eq(evacuate(1, 1, LARGE), 1);
@@ -200,9 +197,8 @@ START_TEST(a_segment_that_was_not_emptied_is_not_chosen_again_until_a_block_come
 	ck_assert_uint_eq(slab_count(slab).bytes_stuck, 0);
 	ck_assert_uint_eq(slab_shrink(slab, false), 1);
 }
-END_TEST
 
-START_TEST(all_segments_are_stuck_the_next_choice_but_one_is_among_all)
+TEST(all_segments_are_stuck_the_next_choice_but_one_is_among_all)
 {
 	uint64_t n = 0, more;
 
@@ -215,9 +211,10 @@ START_TEST(all_segments_are_stuck_the_next_choice_but_one_is_among_all)
 	ck_assert_uint_gt(evacuate(1, 64, LARGE), 0);
 	(void)evacuate_end(slab);
 }
-END_TEST
 
-START_TEST(long_blocks_are_left_out_by_force_though_others_of_their_size_are_free)
+TEST_GROUP(.setup = setup_larger, .teardown = teardown);
+
+TEST(long_blocks_are_left_out_by_force_though_others_of_their_size_are_free)
 {
 	uint32_t run = slab_run(slab, LONG);
 	struct block_ref ref[6];
@@ -245,9 +242,10 @@ START_TEST(long_blocks_are_left_out_by_force_though_others_of_their_size_are_fre
 	ck_assert(evacuate_leaves(slab, ref[0].off) != evacuate_leaves(slab, ref[3].off));
 	(void)evacuate_end(slab);
 }
-END_TEST
 
-START_TEST(a_run_is_emptied_and_held_until_a_longer_segment_takes_it)
+TEST_GROUP(.setup = setup, .teardown = teardown);
+
+TEST(a_run_is_emptied_and_held_until_a_longer_segment_takes_it)
 {
 	uint32_t run = slab_run(slab, LARGE);
 	struct block_ref ref;
@@ -278,9 +276,8 @@ START_TEST(a_run_is_emptied_and_held_until_a_longer_segment_takes_it)
 	from = page_of(ref);
 	ck_assert(from >= FIRST + 2 * run && from < FIRST + 3 * run);
 }
-END_TEST
 
-START_TEST(a_store_that_evicts_makes_no_short_segment)
+TEST(a_store_that_evicts_makes_no_short_segment)
 {
 	uint32_t run = slab_run(slab, LARGE);
 	struct block_ref ref;
@@ -296,29 +293,5 @@ START_TEST(a_store_that_evicts_makes_no_short_segment)
 	barrier();
 	ck_assert_uint_eq(slab_grant(slab, LARGE, 1, 0, &ref), 1);
 }
-END_TEST
 
-static Suite *suite(void)
-{
-	Suite *s = suite_create("evacuate");
-	TCase *t = tcase_create("evacuate");
-
-	tcase_add_checked_fixture(t, setup, teardown);
-	tcase_add_test(t, single_pages_full_of_blocks_that_fit_elsewhere_the_emptiest_are_chosen);
-	tcase_add_test(t, single_pages_none_fits_elsewhere_a_quarter_is_chosen_by_force);
-	tcase_add_test(t, evacuation_ends_a_segment_with_a_block_that_stayed_is_granted_from_again);
-	tcase_add_test(t, a_request_its_own_class_is_not_emptied);
-	tcase_add_test(t, a_request_its_class_has_a_share_of_the_memory_others_keep_their_pages);
-	tcase_add_test(t,
-		       a_segment_that_was_not_emptied_is_not_chosen_again_until_a_block_comes_back);
-	tcase_add_test(t, all_segments_are_stuck_the_next_choice_but_one_is_among_all);
-	tcase_add_test(t, a_run_is_emptied_and_held_until_a_longer_segment_takes_it);
-	tcase_add_test(t, a_store_that_evicts_makes_no_short_segment);
-	suite_add_tcase(s, t);
-	t = tcase_create("larger");
-	tcase_add_checked_fixture(t, setup_larger, teardown);
-	tcase_add_test(t, long_blocks_are_left_out_by_force_though_others_of_their_size_are_free);
-	suite_add_tcase(s, t);
-	return s;
-}
-TEST_MAIN(suite())
+TEST_SUITE("evacuate")

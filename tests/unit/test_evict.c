@@ -11,9 +11,9 @@
 
 #include <farkv.h>
 
+#include "tests/rig/cases.h"
 #include "tests/rig/e2e.h"
 #include "tests/rig/real_server.h"
-#include "tests/rig/test_main.h"
 
 static struct real_server srv;
 static struct farkv *kv;
@@ -125,7 +125,9 @@ static void check_sizes(const struct farkv_stats *s)
 	ck_assert_uint_le(s->victim_age_ms, oldest);
 }
 
-START_TEST(puts_without_end_of_all_sizes_succeed_and_use_the_memory)
+TEST_GROUP(.setup = setup, .teardown = teardown, .timeout_s = 120);
+
+TEST(puts_without_end_of_all_sizes_succeed_and_use_the_memory)
 {
 	unsigned n = real_server_is_remote() ? 2000 : 60000, found;
 	uint64_t random = 1;
@@ -147,7 +149,6 @@ START_TEST(puts_without_end_of_all_sizes_succeed_and_use_the_memory)
 	check_sizes(&s);
 	check_store();
 }
-END_TEST
 
 /* Put `n` keys, and get `reads` of `many` after every 100 of them, in turn. */
 static void read_while_putting(unsigned n, unsigned many, unsigned reads, size_t len)
@@ -173,7 +174,7 @@ static void read_while_putting(unsigned n, unsigned many, unsigned reads, size_t
  * By RDMA a use that learns a location is marked every second time, so some keys leave; without
  * marks all would.
  */
-START_TEST(keys_that_are_read_stay_and_others_leave)
+TEST(keys_that_are_read_stay_and_others_leave)
 {
 	if (real_server_is_remote()) {
 		read_while_putting(1000, 20, 40, 3900);
@@ -183,10 +184,9 @@ START_TEST(keys_that_are_read_stay_and_others_leave)
 		ck_assert_uint_ge(there("read", 300), 290);
 	}
 }
-END_TEST
 
 /* The ghosts: what left unused and is put again soon after goes to the main queue. */
-START_TEST(keys_that_come_back_soon_after_they_left_stay)
+TEST(keys_that_come_back_soon_after_they_left_stay)
 {
 	unsigned i = 0;
 
@@ -200,9 +200,8 @@ START_TEST(keys_that_come_back_soon_after_they_left_stay)
 	/* Those that left first may be forgotten by now. */
 	ck_assert_uint_ge(there("back", 300), 60);
 }
-END_TEST
 
-START_TEST(keys_that_are_overwritten_stay)
+TEST(keys_that_are_overwritten_stay)
 {
 	if (real_server_skips("keys that are overwritten", "takes long by RDMA"))
 		return;
@@ -217,11 +216,10 @@ START_TEST(keys_that_are_overwritten_stay)
 	ck_assert_uint_eq(there("written", 300), 300);
 	ck_assert_uint_le(stats().evictions, 100000);
 }
-END_TEST
 
 /* Memory that short values had goes to long ones within two turnovers, and back: mostly within two
  * again, but a last long value keeps its segment, whose rest is free, until a visit meets it. */
-START_TEST(sizes_that_change_get_the_memory)
+TEST(sizes_that_change_get_the_memory)
 {
 	struct farkv_stats s;
 	unsigned many, few;
@@ -246,10 +244,9 @@ START_TEST(sizes_that_change_get_the_memory)
 	}
 	check_store();
 }
-END_TEST
 
 /* Each takes an eighth of the memory, in adjacent pages. */
-START_TEST(the_longest_values_find_room_among_short_ones)
+TEST(the_longest_values_find_room_among_short_ones)
 {
 	static char longest[4 << 20];
 	unsigned n = real_server_is_remote() ? 10 : 20;
@@ -273,22 +270,5 @@ START_TEST(the_longest_values_find_room_among_short_ones)
 	ck_assert_uint_ge(there("longest", n), 3);
 	check_store();
 }
-END_TEST
 
-static Suite *suite(void)
-{
-	Suite *s = suite_create("evict");
-	TCase *t = tcase_create("evict");
-
-	tcase_set_timeout(t, 120);
-	tcase_add_checked_fixture(t, setup, teardown);
-	tcase_add_test(t, puts_without_end_of_all_sizes_succeed_and_use_the_memory);
-	tcase_add_test(t, keys_that_are_read_stay_and_others_leave);
-	tcase_add_test(t, keys_that_come_back_soon_after_they_left_stay);
-	tcase_add_test(t, keys_that_are_overwritten_stay);
-	tcase_add_test(t, sizes_that_change_get_the_memory);
-	tcase_add_test(t, the_longest_values_find_room_among_short_ones);
-	suite_add_tcase(s, t);
-	return s;
-}
-TEST_MAIN(suite())
+TEST_SUITE("evict")

@@ -17,6 +17,7 @@
 #include "server/loop/grow.h"
 #include "server/memory/evacuate.h"
 #include "server/memory/slab_marks.h"
+#include "tests/rig/cases.h"
 #include "tests/rig/control_rig.h"
 
 #define LONG class_for(100 << 10)
@@ -144,7 +145,9 @@ static void give_rest(void)
 
 /* ---- cases --------------------------------------------------------------------------- */
 
-START_TEST(memory_runs_short_keys_leave_before_it_is_gone)
+TEST_GROUP(.setup = setup, .teardown = rig_end);
+
+TEST(memory_runs_short_keys_leave_before_it_is_gone)
 {
 	struct slab_counts n;
 
@@ -160,9 +163,8 @@ START_TEST(memory_runs_short_keys_leave_before_it_is_gone)
 	ck_assert_uint_ge(count(5500, 6000), 450);
 	give_rest();
 }
-END_TEST
 
-START_TEST(memory_of_short_values_goes_to_long_ones_and_back)
+TEST(memory_of_short_values_goes_to_long_ones_and_back)
 {
 	unsigned many = (unsigned)(2 * memory() / class_bytes(LONG));
 
@@ -177,10 +179,9 @@ START_TEST(memory_of_short_values_goes_to_long_ones_and_back)
 			  (memory() - region.subtables * PAGE_BYTES) * 8 / 10);
 	give_rest();
 }
-END_TEST
 
 /* Long values have all memory: what the index needs comes from them, not from short values. */
-START_TEST(index_needs_pages_long_values_leave_for_it)
+TEST(index_needs_pages_long_values_leave_for_it)
 {
 	unsigned many = (unsigned)(memory() / class_bytes(LONG));
 
@@ -192,9 +193,8 @@ START_TEST(index_needs_pages_long_values_leave_for_it)
 	ck_assert_uint_gt(count(0, 20000), 12000);
 	give_rest();
 }
-END_TEST
 
-START_TEST(clients_hold_all_memory_a_round_evicts_nothing_the_request_is_refused)
+TEST(clients_hold_all_memory_a_round_evicts_nothing_the_request_is_refused)
 {
 	size_t n = rig_get_all(&alice, PAGE_CLASS);
 
@@ -207,9 +207,8 @@ START_TEST(clients_hold_all_memory_a_round_evicts_nothing_the_request_is_refused
 	ck_assert_uint_eq(rig_get(&bob, LONG, 1), 1);
 	rig_give(&bob, 1, RETURN_FREE);
 }
-END_TEST
 
-START_TEST(few_pages_are_left_a_session_gets_what_it_has_taken_lately)
+TEST(few_pages_are_left_a_session_gets_what_it_has_taken_lately)
 {
 	size_t before = 0;
 
@@ -227,10 +226,9 @@ START_TEST(few_pages_are_left_a_session_gets_what_it_has_taken_lately)
 	}
 	rig_give(&bob, (uint32_t)before, RETURN_FREE);
 }
-END_TEST
 
 /* All sizes together lack more than the free pages hold. */
-START_TEST(sizes_in_use_lack_blocks_keys_leave)
+TEST(sizes_in_use_lack_blocks_keys_leave)
 {
 	uint64_t before;
 
@@ -247,10 +245,9 @@ START_TEST(sizes_in_use_lack_blocks_keys_leave)
 		turn();
 	}
 }
-END_TEST
 
 /* A client holds a block of each third segment of long values: the others become free. */
-START_TEST(clients_hold_a_block_in_some_segments_others_are_emptied)
+TEST(clients_hold_a_block_in_some_segments_others_are_emptied)
 {
 	unsigned many = (unsigned)(memory() / class_bytes(LONG));
 	static struct block_ref pinned[64];
@@ -279,22 +276,5 @@ START_TEST(clients_hold_a_block_in_some_segments_others_are_emptied)
 	ck_assert_uint_eq(slab_count_class(c->slab, LONG).out, 0);
 	give_rest();
 }
-END_TEST
 
-static Suite *suite(void)
-{
-	Suite *s = suite_create("evictor");
-	TCase *t = tcase_create("evictor");
-
-	tcase_add_checked_fixture(t, setup, rig_end);
-	tcase_add_test(t, memory_runs_short_keys_leave_before_it_is_gone);
-	tcase_add_test(t, memory_of_short_values_goes_to_long_ones_and_back);
-	tcase_add_test(t, index_needs_pages_long_values_leave_for_it);
-	tcase_add_test(t, clients_hold_all_memory_a_round_evicts_nothing_the_request_is_refused);
-	tcase_add_test(t, few_pages_are_left_a_session_gets_what_it_has_taken_lately);
-	tcase_add_test(t, sizes_in_use_lack_blocks_keys_leave);
-	tcase_add_test(t, clients_hold_a_block_in_some_segments_others_are_emptied);
-	suite_add_tcase(s, t);
-	return s;
-}
-TEST_MAIN(suite())
+TEST_SUITE("evictor")

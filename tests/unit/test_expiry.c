@@ -8,9 +8,9 @@
 #include <farkv.h>
 
 #include "common/base/clock.h"
+#include "tests/rig/cases.h"
 #include "tests/rig/e2e.h"
 #include "tests/rig/real_server.h"
-#include "tests/rig/test_main.h"
 
 static struct real_server srv;
 static struct farkv *kv;
@@ -91,7 +91,9 @@ static void await_expired(uint64_t n)
 	while (st.expired < n);
 }
 
-START_TEST(each_write_with_options_reads_back_what_it_wrote)
+TEST_GROUP(.setup = setup, .teardown = teardown, .timeout_s = 120);
+
+TEST(each_write_with_options_reads_back_what_it_wrote)
 {
 	struct farkv_value v;
 
@@ -117,9 +119,8 @@ START_TEST(each_write_with_options_reads_back_what_it_wrote)
 	v = got("n");
 	ck_assert_uint_eq(v.ttl_ms + v.user, 0);
 }
-END_TEST
 
-START_TEST(options_that_are_not_valid_are_refused)
+TEST(options_that_are_not_valid_are_refused)
 {
 	struct farkv_request req = dated(FARKV_REQUEST_PUT, "k", "v", 1);
 	struct farkv_value v;
@@ -141,9 +142,8 @@ START_TEST(options_that_are_not_valid_are_refused)
 	FAILS(FARKV_EINVAL, farkv_write(kv, NULL, NULL));
 	FAILS(FARKV_ENOTFOUND, farkv_get(kv, "k", 1, &v));
 }
-END_TEST
 
-START_TEST(time_passes_and_the_key_is_absent_for_every_call)
+TEST(time_passes_and_the_key_is_absent_for_every_call)
 {
 	struct farkv_request req = dated(FARKV_REQUEST_PUT, "k", "v", 60);
 	struct farkv_get_item item = {.key = "k", .key_len = 1};
@@ -165,9 +165,8 @@ START_TEST(time_passes_and_the_key_is_absent_for_every_call)
 	v = got("k");
 	ck_assert_mem_eq(v.data, "new", 3);
 }
-END_TEST
 
-START_TEST(touch_writes_only_what_has_less_than_seven_eighths_left)
+TEST(touch_writes_only_what_has_less_than_seven_eighths_left)
 {
 	struct farkv_value v, w;
 
@@ -192,12 +191,11 @@ START_TEST(touch_writes_only_what_has_less_than_seven_eighths_left)
 	FAILS(FARKV_EINVAL, farkv_get_touch(kv, "k", 1, 1000, NULL));
 	FAILS(FARKV_EINVAL, farkv_touch(NULL, "k", 1, 1000));
 }
-END_TEST
 
 #define BATCH 200
 #define LONG_KEY 60000 /* so many of a batch are more than a handle keeps */
 
-START_TEST(touch_takes_a_key_that_the_previous_call_returned)
+TEST(touch_takes_a_key_that_the_previous_call_returned)
 {
 	static struct farkv_get_item items[BATCH];
 	static char names[BATCH][16], value[LONG_KEY];
@@ -219,9 +217,8 @@ START_TEST(touch_takes_a_key_that_the_previous_call_returned)
 		ck_assert_uint_eq(v.len, 1);
 	}
 }
-END_TEST
 
-START_TEST(submitted_request_has_options_of_its_own)
+TEST(submitted_request_has_options_of_its_own)
 {
 	struct farkv_request req = dated(FARKV_REQUEST_PUT, "k", "v", 100000);
 	struct farkv_completion c;
@@ -237,9 +234,8 @@ START_TEST(submitted_request_has_options_of_its_own)
 	ck_assert(c.value.ttl_ms > 0 && c.value.ttl_ms <= 100000);
 	ck_assert_uint_eq(c.value.user, 4711);
 }
-END_TEST
 
-START_TEST(server_is_stopped_so_nothing_expires_and_a_first_dated_value_waits)
+TEST(server_is_stopped_so_nothing_expires_and_a_first_dated_value_waits)
 {
 	struct farkv *hasty = e2e_open(srv.path, 50);
 	struct farkv_request req;
@@ -267,9 +263,8 @@ START_TEST(server_is_stopped_so_nothing_expires_and_a_first_dated_value_waits)
 	await_end("k");
 	farkv_close(hasty);
 }
-END_TEST
 
-START_TEST(nobody_asks_and_the_reaper_frees)
+TEST(nobody_asks_and_the_reaper_frees)
 {
 	struct farkv_fsck f = {.size = sizeof(f)};
 	char key[16];
@@ -290,10 +285,9 @@ START_TEST(nobody_asks_and_the_reaper_frees)
 		ck_assert_mem_eq(got(key).data, "value", 5);
 	}
 }
-END_TEST
 
 /* They are few of the keys, and most of the memory. */
-START_TEST(large_expired_values_do_not_wait_for_small_ones)
+TEST(large_expired_values_do_not_wait_for_small_ones)
 {
 	static char large[1 << 20];
 	struct farkv_request req = dated(FARKV_REQUEST_PUT, "", "", 20);
@@ -317,10 +311,9 @@ START_TEST(large_expired_values_do_not_wait_for_small_ones)
 	while (f.dead_slots);
 	ck_assert_uint_eq(f.items, 3000);
 }
-END_TEST
 
 /* A CLOCK that did not run on the new server would let no value expire. */
-START_TEST(server_is_started_again_and_values_expire)
+TEST(server_is_started_again_and_values_expire)
 {
 	static const char *const args[] = {"-m", "64m", "-I", "1m", NULL};
 	int err;
@@ -336,27 +329,5 @@ START_TEST(server_is_started_again_and_values_expire)
 	} while (err == FARKV_EDISCONNECTED || err == FARKV_EMAYBE);
 	FAILS(FARKV_ENOTFOUND, err);
 }
-END_TEST
 
-static Suite *suite(void)
-{
-	Suite *s = suite_create("expiry");
-	TCase *t = tcase_create("expiry");
-
-	tcase_add_checked_fixture(t, setup, teardown);
-	tcase_set_timeout(t, 120);
-	tcase_add_test(t, each_write_with_options_reads_back_what_it_wrote);
-	tcase_add_test(t, options_that_are_not_valid_are_refused);
-	tcase_add_test(t, time_passes_and_the_key_is_absent_for_every_call);
-	tcase_add_test(t, touch_writes_only_what_has_less_than_seven_eighths_left);
-	tcase_add_test(t, touch_takes_a_key_that_the_previous_call_returned);
-	tcase_add_test(t, submitted_request_has_options_of_its_own);
-	tcase_add_test(t, server_is_stopped_so_nothing_expires_and_a_first_dated_value_waits);
-	tcase_add_test(t, nobody_asks_and_the_reaper_frees);
-	tcase_add_test(t, large_expired_values_do_not_wait_for_small_ones);
-	tcase_add_test(t, server_is_started_again_and_values_expire);
-	suite_add_tcase(s, t);
-	return s;
-}
-
-TEST_MAIN(suite())
+TEST_SUITE("expiry")

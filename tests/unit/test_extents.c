@@ -18,8 +18,8 @@
 
 #include "client/buffers.h"
 #include "tests/rig/buffers_churn.h"
+#include "tests/rig/cases.h"
 #include "tests/rig/handle_rig.h"
-#include "tests/rig/test_main.h"
 
 #define PAGE ((size_t)4096)
 #define HUGE_PAGE ((size_t)2 << 20)
@@ -188,14 +188,15 @@ static size_t pages_of(size_t bytes, unsigned n)
 	return pages;
 }
 
-START_TEST(small_buffers_share_pages)
+TEST_GROUP(.setup = setup_buffers, .teardown = teardown_buffers);
+
+TEST(small_buffers_share_pages)
 {
 	ck_assert_uint_le(pages_of(100, 128), 128 * 128 / PAGE + 1);
 	ck_assert_uint_le(pages_of(1000, 64), 64 * 1024 / PAGE + 1);
 	ck_assert_uint_le(pages_of(5000, 64), 64 * 5120 / PAGE + 5);
 	ck_assert_uint_eq(n_shown, 1);
 }
-END_TEST
 
 static const size_t sizes[] = {1,     63,    64,     100,     1000,   4095,
 			       4096,  4097,  5000,   8192,    9999,   12288,
@@ -203,7 +204,7 @@ static const size_t sizes[] = {1,     63,    64,     100,     1000,   4095,
 #define N_SIZES (sizeof(sizes) / sizeof(sizes[0]))
 
 /* No line of 64 bytes belongs to two buffers. */
-START_TEST(buffers_are_aligned_and_disjoint)
+TEST(buffers_are_aligned_and_disjoint)
 {
 	uint8_t *p[2 * N_SIZES];
 
@@ -219,7 +220,6 @@ START_TEST(buffers_are_aligned_and_disjoint)
 			ck_assert_uint_eq(p[i][sizes[i / 2] / 2], i);
 		}
 }
-END_TEST
 
 static uint8_t *take_shown(struct buffers *from, size_t bytes)
 {
@@ -236,7 +236,7 @@ static size_t length_of_three_kinds(uint64_t rnd)
 
 static const struct churn of_three_kinds = {take_shown, length_of_three_kinds};
 
-START_TEST(steady_state_registers_nothing)
+TEST(steady_state_registers_nothing)
 {
 	unsigned before;
 
@@ -250,10 +250,9 @@ START_TEST(steady_state_registers_nothing)
 	}
 	ck_assert_uint_eq(n_shown, before);
 }
-END_TEST
 
 /* Memory that was freed in small pieces, and then joined, serves any size. */
-START_TEST(freed_memory_serves_other_sizes)
+TEST(freed_memory_serves_other_sizes)
 {
 	static const size_t of[] = {9000, 5000, 9000, 300, 100000, 4096, 1 << 20,
 				    9000};
@@ -272,10 +271,9 @@ START_TEST(freed_memory_serves_other_sizes)
 		ck_assert_uint_eq(n_shown, before);
 	}
 }
-END_TEST
 
 /* A card that knows the old pages would never see new ones. */
-START_TEST(pages_stay_where_they_are)
+TEST(pages_stay_where_they_are)
 {
 	enum { N = 400 };
 	uint8_t *p[N], *large = take(3 << 20);
@@ -301,10 +299,9 @@ START_TEST(pages_stay_where_they_are)
 	for (unsigned k = 0; k < (3 << 20) / PAGE; k++)
 		ck_assert_uint_eq(in[k] & 1, 1);
 }
-END_TEST
 
 /* jemalloc would join them if `retain` is off. */
-START_TEST(no_buffer_lies_in_two_chunks)
+TEST(no_buffer_lies_in_two_chunks)
 {
 	enum { ROOM = 512 };
 	uint8_t *room = __real_mmap(NULL, ROOM * HUGE_PAGE, PROT_NONE,
@@ -327,7 +324,6 @@ START_TEST(no_buffer_lies_in_two_chunks)
 	ck_assert_ptr_eq(shown[1].at + shown[1].len, shown[2].at);
 	next_chunk = NULL;
 }
-END_TEST
 
 static void thread_arena(unsigned i)
 {
@@ -346,7 +342,7 @@ static size_t address_pages(void)
 	return pages;
 }
 
-START_TEST(end_frees_all_memory)
+TEST(end_frees_all_memory)
 {
 	uint8_t *p = take(100), *q = take(5 << 20);
 	unsigned first = arena;
@@ -369,10 +365,9 @@ START_TEST(end_frees_all_memory)
 	}
 	ck_assert_uint_lt(address_pages(), before + 20 * HUGE_PAGE / PAGE);
 }
-END_TEST
 
 /* No thread should, but memory that one still uses must not go. */
-START_TEST(end_leaves_memory_that_a_thread_uses)
+TEST(end_leaves_memory_that_a_thread_uses)
 {
 	uint8_t *p = take(100);
 	char *other;
@@ -391,7 +386,6 @@ START_TEST(end_leaves_memory_that_a_thread_uses)
 	dallocx(other, MALLOCX_TCACHE_NONE);
 	purge();
 }
-END_TEST
 
 static void in_child(uint8_t *mine)
 {
@@ -426,7 +420,7 @@ static void in_child(uint8_t *mine)
 }
 
 /* jemalloc visits all arenas, but the buffers' memory holds no metadata of it. */
-START_TEST(child_allocates_from_plain_memory)
+TEST(child_allocates_from_plain_memory)
 {
 	uint8_t *mine = take(100);
 	pid_t child;
@@ -443,9 +437,8 @@ START_TEST(child_allocates_from_plain_memory)
 	ck_assert_uint_eq(*mine, 7);
 	buffers_churn(&b, 500, &of_three_kinds);
 }
-END_TEST
 
-START_TEST(failed_arena_falls_back_to_pages)
+TEST_LOOP(failed_arena_falls_back_to_pages, 0, 2)
 {
 	uint8_t *p, *q;
 
@@ -461,9 +454,8 @@ START_TEST(failed_arena_falls_back_to_pages)
 	ck_assert_uint_eq((uintptr_t)take(100) % PAGE, 0);
 	buffers_churn(&b, 2000, &of_three_kinds);
 }
-END_TEST
 
-START_TEST(free_of_a_foreign_pointer_changes_nothing)
+TEST(free_of_a_foreign_pointer_changes_nothing)
 {
 	uint8_t *p[8], *n[200], *q = take(100000), *gone = take(320);
 	int local;
@@ -493,10 +485,9 @@ START_TEST(free_of_a_foreign_pointer_changes_nothing)
 			ck_assert_ptr_ne(n[i], n[k]);
 	}
 }
-END_TEST
 
 /* Memory that the lane refuses is not used; existing memory still is. */
-START_TEST(memory_that_the_lane_refuses_is_not_allocated)
+TEST(memory_that_the_lane_refuses_is_not_allocated)
 {
 	uint8_t *p = take(5000);
 	void *q = &refuses;
@@ -514,7 +505,6 @@ START_TEST(memory_that_the_lane_refuses_is_not_allocated)
 	ck_assert_uint_eq(n_shown, 2);
 	buffers_free(&b, p);
 }
-END_TEST
 
 /* All cases again under each of these jemalloc options. */
 static const char *const confs[] = {
@@ -525,7 +515,10 @@ static const char *const confs[] = {
 	"tcache:false,narenas:1",
 };
 
-START_TEST(all_cases_pass_under_each_jemalloc_option)
+/* The program runs itself again, without this group. */
+TEST_GROUP(.name = "jemalloc options", .timeout_s = 300);
+
+TEST_EACH(all_cases_pass_under_each_jemalloc_option, confs)
 {
 	int status;
 	pid_t child = fork();
@@ -540,34 +533,5 @@ START_TEST(all_cases_pass_under_each_jemalloc_option)
 	ck_assert_msg(WIFEXITED(status) && WEXITSTATUS(status) == 0, "%s",
 		      confs[_i]);
 }
-END_TEST
 
-static Suite *suite(void)
-{
-	Suite *s = suite_create("extents");
-	TCase *t = tcase_create("extents");
-
-	tcase_add_checked_fixture(t, setup_buffers, teardown_buffers);
-	tcase_set_timeout(t, 60);
-	tcase_add_test(t, small_buffers_share_pages);
-	tcase_add_test(t, buffers_are_aligned_and_disjoint);
-	tcase_add_test(t, steady_state_registers_nothing);
-	tcase_add_test(t, freed_memory_serves_other_sizes);
-	tcase_add_test(t, pages_stay_where_they_are);
-	tcase_add_test(t, no_buffer_lies_in_two_chunks);
-	tcase_add_test(t, end_frees_all_memory);
-	tcase_add_test(t, end_leaves_memory_that_a_thread_uses);
-	tcase_add_test(t, child_allocates_from_plain_memory);
-	tcase_add_loop_test(t, failed_arena_falls_back_to_pages, 0, 2);
-	tcase_add_test(t, free_of_a_foreign_pointer_changes_nothing);
-	tcase_add_test(t, memory_that_the_lane_refuses_is_not_allocated);
-	suite_add_tcase(s, t);
-	t = tcase_create("jemalloc options");
-	tcase_set_timeout(t, 300);
-	tcase_add_loop_test(t, all_cases_pass_under_each_jemalloc_option, 0,
-			    sizeof(confs) / sizeof(confs[0]));
-	suite_add_tcase(s, t);
-	return s;
-}
-
-TEST_MAIN(suite())
+TEST_SUITE("extents")

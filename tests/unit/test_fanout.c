@@ -11,7 +11,7 @@
 #include "client/fanout.h"
 #include "common/base/atomic.h"
 #include "common/base/clock.h"
-#include "tests/rig/test_main.h"
+#include "tests/rig/cases.h"
 
 static struct fanout f;
 static unsigned calls[FANOUT_PARTS_MAX];
@@ -36,7 +36,9 @@ static int count_call(void *arg, uint32_t part)
 	return part < 3 ? 0 : err_set(FARKV_EINVAL, "part %u", part);
 }
 
-START_TEST(parts__each_is_called_once_and_its_result_is_kept)
+TEST_GROUP(.setup = setup, .teardown = teardown, .timeout_s = 120);
+
+TEST_LOOP(parts__each_is_called_once_and_its_result_is_kept, 0, 4)
 {
 	const uint64_t parts = UINT64_C(1) << 63 | 0x2e;
 
@@ -51,7 +53,6 @@ START_TEST(parts__each_is_called_once_and_its_result_is_kept)
 	ck_assert_int_eq(fanout_take_result(&f, 5), FARKV_EINVAL);
 	ck_assert_str_eq(err_detail(), "part 5");
 }
-END_TEST
 
 struct meeting {
 	pthread_barrier_t all;
@@ -80,7 +81,7 @@ static int meet(void *arg, uint32_t part)
 }
 
 /* One after the other, none would return. */
-START_TEST(helpers__parts_run_at_the_same_time_and_all_are_waited_for)
+TEST(helpers__parts_run_at_the_same_time_and_all_are_waited_for)
 {
 	for (unsigned n = 2; n <= 5; n++) {
 		struct meeting m = {.caller = pthread_self()};
@@ -91,7 +92,6 @@ START_TEST(helpers__parts_run_at_the_same_time_and_all_are_waited_for)
 		pthread_barrier_destroy(&m.all);
 	}
 }
-END_TEST
 
 struct seen {
 	pthread_t thread;
@@ -108,7 +108,7 @@ static int look(void *arg, uint32_t part)
 	return 0;
 }
 
-START_TEST(no_helpers__parts_follow_one_another_in_the_caller)
+TEST(no_helpers__parts_follow_one_another_in_the_caller)
 {
 	for (unsigned i = 0; i < 5000; i++) {
 		struct seen s = {.thread = pthread_self(), .in_order = true};
@@ -120,9 +120,8 @@ START_TEST(no_helpers__parts_follow_one_another_in_the_caller)
 		ck_assert_uint_eq(s.last, 63);
 	}
 }
-END_TEST
 
-START_TEST(calls__many_in_turn__none_loses_a_part)
+TEST(calls__many_in_turn__none_loses_a_part)
 {
 	uint64_t parts = 1, sum = 0;
 
@@ -138,7 +137,6 @@ START_TEST(calls__many_in_turn__none_loses_a_part)
 		sum -= calls[i];
 	ck_assert_uint_eq(sum, 0);
 }
-END_TEST
 
 static unsigned long mapped_bytes(void)
 {
@@ -152,7 +150,7 @@ static unsigned long mapped_bytes(void)
 }
 
 /* A stack is larger than what may be mapped. */
-START_TEST(no_thread_can_start__the_caller_does_all)
+TEST(no_thread_can_start__the_caller_does_all)
 {
 	struct seen s = {.thread = pthread_self(), .in_order = true};
 	struct rlimit l = {.rlim_cur = mapped_bytes() + (1u << 20), .rlim_max = RLIM_INFINITY};
@@ -167,22 +165,5 @@ START_TEST(no_thread_can_start__the_caller_does_all)
 	ck_assert(s.in_order);
 	ck_assert_uint_eq(s.last, 4);
 }
-END_TEST
 
-static Suite *suite(void)
-{
-	Suite *s = suite_create("fanout");
-	TCase *t = tcase_create("fanout");
-
-	tcase_add_checked_fixture(t, setup, teardown);
-	tcase_set_timeout(t, 120);
-	tcase_add_loop_test(t, parts__each_is_called_once_and_its_result_is_kept, 0, 4);
-	tcase_add_test(t, helpers__parts_run_at_the_same_time_and_all_are_waited_for);
-	tcase_add_test(t, no_helpers__parts_follow_one_another_in_the_caller);
-	tcase_add_test(t, calls__many_in_turn__none_loses_a_part);
-	tcase_add_test(t, no_thread_can_start__the_caller_does_all);
-	suite_add_tcase(s, t);
-	return s;
-}
-
-TEST_MAIN(suite())
+TEST_SUITE("fanout")

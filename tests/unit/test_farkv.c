@@ -11,9 +11,9 @@
 
 #include <farkv.h>
 
+#include "tests/rig/cases.h"
 #include "tests/rig/e2e.h"
 #include "tests/rig/real_server.h"
-#include "tests/rig/test_main.h"
 
 static struct real_server srv;
 static struct farkv *kv;
@@ -35,7 +35,9 @@ static void teardown(void)
 
 /* ---- get ------------------------------------------------------------------- */
 
-START_TEST(get_of_a_key_gives_its_value)
+TEST_GROUP(.setup = setup, .teardown = teardown);
+
+TEST(get_of_a_key_gives_its_value)
 {
 	struct farkv_value v;
 
@@ -52,9 +54,8 @@ START_TEST(get_of_a_key_gives_its_value)
 	FAILS(FARKV_ENOTFOUND, farkv_get(kv, "k", 1, &v));
 	ck_assert(e2e_poisoned(&v, sizeof(v)));
 }
-END_TEST
 
-START_TEST(get_into_a_buffer_gives_value_and_length)
+TEST(get_into_a_buffer_gives_value_and_length)
 {
 	uint64_t version;
 	uint8_t buf[8];
@@ -85,9 +86,8 @@ START_TEST(get_into_a_buffer_gives_value_and_length)
 	ck_assert_uint_eq(version, e2e_version(kv, "k"));
 	OK(farkv_get_into(kv, "k", 1, buf, sizeof(buf), &len, NULL));
 }
-END_TEST
 
-START_TEST(exists_tells_whether_a_key_has_a_value)
+TEST(exists_tells_whether_a_key_has_a_value)
 {
 	struct farkv *reader;
 
@@ -102,9 +102,8 @@ START_TEST(exists_tells_whether_a_key_has_a_value)
 	FAILS(FARKV_ENOTFOUND, farkv_exists(reader, "k", 1));
 	farkv_close(reader);
 }
-END_TEST
 
-START_TEST(value_empty_is_a_value)
+TEST(value_empty_is_a_value)
 {
 	struct farkv_get_item it = {.key = "k", .key_len = 1};
 	struct farkv_value v;
@@ -125,10 +124,9 @@ START_TEST(value_empty_is_a_value)
 	OK(farkv_replace(kv, "k", 1, "ignored", 0));
 	e2e_expect(kv, "k", 1, "", 0);
 }
-END_TEST
 
 /* A value is a copy that later writes do not change. */
-START_TEST(value_read_stays_whatever_others_write)
+TEST(value_read_stays_whatever_others_write)
 {
 	struct farkv *other = e2e_open(srv.path, 5000);
 	uint8_t want[1000], junk[1000];
@@ -148,11 +146,10 @@ START_TEST(value_read_stays_whatever_others_write)
 	ck_assert_mem_eq(v.data, want, sizeof(want));
 	FAILS(FARKV_ENOTFOUND, e2e_probe(kv, "k"));
 }
-END_TEST
 
 /* ---- writes ---------------------------------------------------------------- */
 
-START_TEST(put_copies_its_value)
+TEST(put_copies_its_value)
 {
 	char key[] = "key", value[] = "value";
 
@@ -164,9 +161,8 @@ START_TEST(put_copies_its_value)
 	OK(e2e_put(kv, "key", ""));
 	e2e_expect_str(kv, "key", "");
 }
-END_TEST
 
-START_TEST(add_of_a_key_that_is_there_is_refused)
+TEST(add_of_a_key_that_is_there_is_refused)
 {
 	uint64_t version;
 
@@ -180,9 +176,8 @@ START_TEST(add_of_a_key_that_is_there_is_refused)
 	FAILS(FARKV_EEXISTS, farkv_add(kv, "k", 1, "three", 5));
 	e2e_expect_str(kv, "k", "two");
 }
-END_TEST
 
-START_TEST(replace_of_a_missing_key_is_refused)
+TEST(replace_of_a_missing_key_is_refused)
 {
 	FAILS(FARKV_ENOTFOUND, farkv_replace(kv, "k", 1, "x", 1));
 	FAILS(FARKV_ENOTFOUND, e2e_probe(kv, "k"));
@@ -193,7 +188,6 @@ START_TEST(replace_of_a_missing_key_is_refused)
 	FAILS(FARKV_ENOTFOUND, farkv_replace(kv, "k", 1, "three", 5));
 	FAILS(FARKV_ENOTFOUND, e2e_probe(kv, "k"));
 }
-END_TEST
 
 static void cas_fails(int want, uint64_t expected)
 {
@@ -204,7 +198,7 @@ static void cas_fails(int want, uint64_t expected)
 	ck_assert(e2e_poisoned(&out, sizeof(out)));
 }
 
-START_TEST(cas_of_an_old_version_is_refused)
+TEST(cas_of_an_old_version_is_refused)
 {
 	uint64_t first, second, third;
 
@@ -228,9 +222,8 @@ START_TEST(cas_of_an_old_version_is_refused)
 	cas_fails(FARKV_EVERSION, third);
 	e2e_expect_str(kv, "k", "third");
 }
-END_TEST
 
-START_TEST(delete_of_a_key_removes_it_once)
+TEST(delete_of_a_key_removes_it_once)
 {
 	FAILS(FARKV_ENOTFOUND, e2e_del(kv, "k"));
 	for (int i = 0; i < 3; i++) {
@@ -240,10 +233,9 @@ START_TEST(delete_of_a_key_removes_it_once)
 		FAILS(FARKV_ENOTFOUND, e2e_probe(kv, "k"));
 	}
 }
-END_TEST
 
 /* A value of 4 KiB leaves a tombstone of its own. */
-START_TEST(delete_cas_of_an_old_version_is_refused)
+TEST(delete_cas_of_an_old_version_is_refused)
 {
 	static uint8_t bytes[4096];
 	uint64_t first, second;
@@ -263,7 +255,6 @@ START_TEST(delete_cas_of_an_old_version_is_refused)
 		FAILS(FARKV_ENOTFOUND, e2e_probe(kv, "k"));
 	}
 }
-END_TEST
 
 static int compare_u64(const void *a, const void *b)
 {
@@ -272,7 +263,7 @@ static int compare_u64(const void *a, const void *b)
 	return x < y ? -1 : x > y;
 }
 
-START_TEST(version_differs_for_each_write)
+TEST(version_differs_for_each_write)
 {
 	struct farkv *two[2] = {kv, e2e_open(srv.path, 5000)};
 	uint64_t all[600], last[2] = {0, 0};
@@ -304,7 +295,6 @@ START_TEST(version_differs_for_each_write)
 		ck_assert_uint_ne(all[i], all[i - 1]);
 	farkv_close(two[1]);
 }
-END_TEST
 
 /* ---- keys ------------------------------------------------------------------ */
 
@@ -358,14 +348,13 @@ static void key_check_deleted(const uint8_t *key, size_t len, unsigned i)
 		key_check(key, len, i);
 }
 
-START_TEST(key_of_any_bytes_and_length_is_found)
+TEST(key_of_any_bytes_and_length_is_found)
 {
 	each_key(key_store);
 	each_key(key_check);
 	each_key(key_delete);
 	each_key(key_check_deleted);
 }
-END_TEST
 
 /* ---- arguments ------------------------------------------------------------- */
 
@@ -404,7 +393,7 @@ static void key_refused(struct farkv *h, const void *key, size_t len, int want)
 	ck_assert_str_ne(farkv_errdetail(), "");
 }
 
-START_TEST(key_of_a_bad_length_is_refused)
+TEST(key_of_a_bad_length_is_refused)
 {
 	static const uint8_t big[65536];
 
@@ -416,7 +405,6 @@ START_TEST(key_of_a_bad_length_is_refused)
 	key_refused(kv, big, SIZE_MAX, FARKV_ETOOLARGE);
 	key_refused(NULL, "key", 3, FARKV_EINVAL);
 }
-END_TEST
 
 /* The result of every write for (value, len). */
 static void value_refused(const void *value, size_t len, int want)
@@ -434,7 +422,7 @@ static void value_refused(const void *value, size_t len, int want)
 	FAILS(FARKV_ENOTFOUND, e2e_probe(kv, "k"));
 }
 
-START_TEST(value_of_a_bad_length_is_refused)
+TEST(value_of_a_bad_length_is_refused)
 {
 	static uint8_t big[(1 << 20) + 1];
 
@@ -445,9 +433,8 @@ START_TEST(value_of_a_bad_length_is_refused)
 	OK(farkv_put(kv, "k", 1, big, 1 << 20));
 	e2e_expect(kv, "k", 1, big, 1 << 20);
 }
-END_TEST
 
-START_TEST(output_null_is_not_written)
+TEST(output_null_is_not_written)
 {
 	size_t len;
 
@@ -473,9 +460,8 @@ START_TEST(output_null_is_not_written)
 	farkv_close(NULL);
 	e2e_expect_str(kv, "k", "v");
 }
-END_TEST
 
-START_TEST(handle_read_only_may_not_write)
+TEST(handle_read_only_may_not_write)
 {
 	struct farkv_put_item p = {.key = "k", .key_len = 1, .value = "x",
 				   .value_len = 1};
@@ -505,11 +491,10 @@ START_TEST(handle_read_only_may_not_write)
 	e2e_expect_str(ro, "k", "w");
 	farkv_close(ro);
 }
-END_TEST
 
 /* ---- server and texts ------------------------------------------------------ */
 
-START_TEST(ping_and_stats_answer)
+TEST(ping_and_stats_answer)
 {
 	struct farkv_stats s = {.size = sizeof(s)};
 	uint64_t rtt = 0, cpu_ns;
@@ -540,7 +525,6 @@ START_TEST(ping_and_stats_answer)
 	OK(farkv_stats(kv, &s));
 	ck_assert_uint_gt(s.cpu_ns, cpu_ns);
 }
-END_TEST
 
 /* The sessions of the store: their number, and the newest one. */
 static unsigned sessions(struct farkv_client *newest)
@@ -560,7 +544,7 @@ static unsigned sessions(struct farkv_client *newest)
 	return n;
 }
 
-START_TEST(client_that_is_killed_connects_again)
+TEST(client_that_is_killed_connects_again)
 {
 	struct farkv *other = e2e_open(srv.path, 5000), *ro;
 	struct farkv_client c = {0}, again = {0};
@@ -590,9 +574,8 @@ START_TEST(client_that_is_killed_connects_again)
 	OK(e2e_put(other, "k", "w"));
 	farkv_close(other);
 }
-END_TEST
 
-START_TEST(class_sizes_are_listed_once_each)
+TEST(class_sizes_are_listed_once_each)
 {
 	struct farkv_class c = {.size = sizeof(c)};
 	char value[5000] = {0};
@@ -611,10 +594,9 @@ START_TEST(class_sizes_are_listed_once_each)
 	FAILS(FARKV_EINVAL, farkv_class_next(kv, NULL));
 	FAILS(FARKV_EINVAL, farkv_client_next(kv, NULL));
 }
-END_TEST
 
 /* What this handle asked for so far is among them. */
-START_TEST(pauses_are_listed_the_longest_first)
+TEST(pauses_are_listed_the_longest_first)
 {
 	struct farkv_pause p = {.size = sizeof(p)};
 	struct farkv_fsck f = {.size = sizeof(f)};
@@ -634,9 +616,8 @@ START_TEST(pauses_are_listed_the_longest_first)
 	ck_assert_uint_ge(messages, 1);
 	FAILS(FARKV_EINVAL, farkv_pause_next(kv, NULL));
 }
-END_TEST
 
-START_TEST(error_has_a_text)
+TEST(error_has_a_text)
 {
 	static const int errs[] = {
 		FARKV_ENOTFOUND, FARKV_EEXISTS, FARKV_EVERSION,
@@ -662,39 +643,5 @@ START_TEST(error_has_a_text)
 	OK(e2e_put(kv, "k", "v"));
 	ck_assert_str_eq(farkv_errdetail(), "");
 }
-END_TEST
 
-static Suite *suite(void)
-{
-	Suite *s = suite_create("farkv");
-	TCase *t = tcase_create("farkv");
-
-	real_server_require();
-	tcase_add_checked_fixture(t, setup, teardown);
-	tcase_add_test(t, get_of_a_key_gives_its_value);
-	tcase_add_test(t, get_into_a_buffer_gives_value_and_length);
-	tcase_add_test(t, exists_tells_whether_a_key_has_a_value);
-	tcase_add_test(t, value_empty_is_a_value);
-	tcase_add_test(t, value_read_stays_whatever_others_write);
-	tcase_add_test(t, put_copies_its_value);
-	tcase_add_test(t, add_of_a_key_that_is_there_is_refused);
-	tcase_add_test(t, replace_of_a_missing_key_is_refused);
-	tcase_add_test(t, cas_of_an_old_version_is_refused);
-	tcase_add_test(t, delete_of_a_key_removes_it_once);
-	tcase_add_test(t, delete_cas_of_an_old_version_is_refused);
-	tcase_add_test(t, version_differs_for_each_write);
-	tcase_add_test(t, key_of_any_bytes_and_length_is_found);
-	tcase_add_test(t, key_of_a_bad_length_is_refused);
-	tcase_add_test(t, value_of_a_bad_length_is_refused);
-	tcase_add_test(t, output_null_is_not_written);
-	tcase_add_test(t, handle_read_only_may_not_write);
-	tcase_add_test(t, ping_and_stats_answer);
-	tcase_add_test(t, client_that_is_killed_connects_again);
-	tcase_add_test(t, class_sizes_are_listed_once_each);
-	tcase_add_test(t, pauses_are_listed_the_longest_first);
-	tcase_add_test(t, error_has_a_text);
-	suite_add_tcase(s, t);
-	return s;
-}
-
-TEST_MAIN(suite())
+TEST_SUITE("farkv", real_server_require())

@@ -8,6 +8,7 @@
 
 #include "common/proto/clustermap.h"
 #include "server/loop/fence.h"
+#include "tests/rig/cases.h"
 #include "tests/rig/control_rig.h"
 
 #define HOUR_NS (3600 * NS_PER_SEC)
@@ -58,7 +59,9 @@ static bool ack(struct peer *p, uint64_t epoch)
 	return say(p, &m, NULL);
 }
 
-START_TEST(sessions__answered__fence_is_complete)
+TEST_GROUP(.setup = setup, .teardown = teardown);
+
+TEST(sessions__answered__fence_is_complete)
 {
 	ck_assert_uint_eq(maps, 2);
 	ck_assert_uint_eq(fence_complete(c), 0);
@@ -69,18 +72,16 @@ START_TEST(sessions__answered__fence_is_complete)
 	ck_assert_uint_eq(fence_complete(c), 7);
 	ck_assert(fence_acknowledged(c));
 }
-END_TEST
 
-START_TEST(session__silent__fence_is_complete_after_its_lease)
+TEST(session__silent__fence_is_complete_after_its_lease)
 {
 	ck_assert(ack(&alice, 7));
 	bob.session->lease_ns = clock_now_ns() - 1;
 	ck_assert_uint_eq(fence_complete(c), 7);
 	ck_assert(!fence_acknowledged(c));
 }
-END_TEST
 
-START_TEST(session__owes_an_answer__gets_no_lease)
+TEST(session__owes_an_answer__gets_no_lease)
 {
 	ck_assert(!fence_grant_lease(alice.session, clock_now_ns() + 2 * HOUR_NS));
 	ck_assert(ack(&alice, 6)); /* to an earlier map */
@@ -88,27 +89,24 @@ START_TEST(session__owes_an_answer__gets_no_lease)
 	ck_assert(ack(&alice, 7));
 	ck_assert(fence_grant_lease(alice.session, clock_now_ns() + 2 * HOUR_NS));
 }
-END_TEST
 
-START_TEST(session__answers_a_map_that_was_not_sent__ends)
+TEST(session__answers_a_map_that_was_not_sent__ends)
 {
 	ck_assert(!ack(&alice, 8));
 	ck_assert_ptr_null(alice.session);
 	ck_assert(ack(&bob, 7));
 	ck_assert(!ack(&bob, 7));
 }
-END_TEST
 
 /* Its process may still be at an operation. */
-START_TEST(session__lost__its_lease_is_waited_for)
+TEST(session__lost__its_lease_is_waited_for)
 {
 	ck_assert(ack(&alice, 7));
 	session_end(bob.session);
 	ck_assert_uint_eq(fence_complete(c), 0);
 }
-END_TEST
 
-START_TEST(session__without_a_map__is_not_asked)
+TEST(session__without_a_map__is_not_asked)
 {
 	ck_assert(ack(&alice, 7));
 	ck_assert(ack(&bob, 7));
@@ -119,22 +117,5 @@ START_TEST(session__without_a_map__is_not_asked)
 	ck_assert(ack(&alice, 7));
 	ck_assert_uint_eq(fence_complete(c), 7);
 }
-END_TEST
 
-static Suite *suite(void)
-{
-	Suite *s = suite_create("fence");
-	TCase *t = tcase_create("fence");
-
-	tcase_add_checked_fixture(t, setup, teardown);
-	tcase_add_test(t, sessions__answered__fence_is_complete);
-	tcase_add_test(t, session__silent__fence_is_complete_after_its_lease);
-	tcase_add_test(t, session__owes_an_answer__gets_no_lease);
-	tcase_add_test(t, session__answers_a_map_that_was_not_sent__ends);
-	tcase_add_test(t, session__lost__its_lease_is_waited_for);
-	tcase_add_test(t, session__without_a_map__is_not_asked);
-	suite_add_tcase(s, t);
-	return s;
-}
-
-TEST_MAIN(suite())
+TEST_SUITE("fence")

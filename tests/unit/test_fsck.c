@@ -13,11 +13,11 @@
 #include "common/region/block.h"
 #include "common/region/hash.h"
 #include "common/region/layout.h"
+#include "tests/rig/cases.h"
 #include "tests/rig/e2e.h"
 #include "tests/rig/fsck_text.h"
 #include "tests/rig/raw_session.h"
 #include "tests/rig/real_server.h"
-#include "tests/rig/test_main.h"
 
 #define KEYS 500 /* all in the first subtable */
 
@@ -120,7 +120,9 @@ static unsigned find_behind(unsigned before)
 
 /* ---- tests --------------------------------------------------------------------------- */
 
-START_TEST(clean_store_is_clean)
+TEST_GROUP(.setup = setup, .teardown = teardown);
+
+TEST(clean_store_is_clean)
 {
 	struct farkv_fsck f = check();
 
@@ -143,7 +145,6 @@ START_TEST(clean_store_is_clean)
 	ck_assert_uint_eq(f.blocks_leaked, 0);
 	ck_assert_uint_eq(f.first_page + f.first_slot, 0);
 }
-END_TEST
 
 /* Each writes one word or byte somewhere; undone by writing it again. */
 enum damage {
@@ -274,7 +275,7 @@ static bool loses_block(enum damage what)
 	       what == EMPTY_BEFORE;
 }
 
-START_TEST(damage_is_found_and_named)
+TEST_LOOP(damage_is_found_and_named, 0, DAMAGES)
 {
 	struct farkv_fsck f;
 	struct scribble p = plan((enum damage)_i, &f);
@@ -303,10 +304,9 @@ START_TEST(damage_is_found_and_named)
 	ck_assert_uint_eq(fsck_problems(&f), 0);
 	ck_assert_uint_eq(f.blocks_leaked, 0);
 }
-END_TEST
 
 /* Many keys: several subtables, values of all sizes, a busy client. */
-START_TEST(busy_store_is_clean)
+TEST(busy_store_is_clean)
 {
 	static uint8_t value[100000];
 	pid_t pid = fork();
@@ -342,10 +342,9 @@ START_TEST(busy_store_is_clean)
 	ck_assert_uint_gt(check().subtables, 20);
 	ck_assert_uint_eq(check().blocks_leaked, 0);
 }
-END_TEST
 
 /* The server accepts a connection whose client has already left, and continues. */
-START_TEST(client_that_left_before_welcome_is_not_waited_for)
+TEST(client_that_left_before_welcome_is_not_waited_for)
 {
 	struct msg hello = {.type = MSG_HELLO, .req = 1};
 	int fd;
@@ -358,9 +357,8 @@ START_TEST(client_that_left_before_welcome_is_not_waited_for)
 	kill(srv.pid, SIGCONT);
 	ck_assert_uint_eq(check().undecided, 0);
 }
-END_TEST
 
-START_TEST(kvcli_fsck_prints_the_problems)
+TEST(kvcli_fsck_prints_the_problems)
 {
 	struct farkv_fsck f;
 	struct scribble p = plan(VALUE_BYTE, &f);
@@ -382,9 +380,8 @@ START_TEST(kvcli_fsck_prints_the_problems)
 		 p.slot, (unsigned)page);
 	ck_assert_ptr_nonnull(strstr(out, command));
 }
-END_TEST
 
-START_TEST(result_struct_of_any_size_is_filled_to_its_end)
+TEST(result_struct_of_any_size_is_filled_to_its_end)
 {
 	struct farkv_fsck f;
 
@@ -400,23 +397,5 @@ START_TEST(result_struct_of_any_size_is_filled_to_its_end)
 	FAILS(FARKV_EINVAL, farkv_fsck(NULL, &(struct farkv_fsck){
 					  .size = sizeof(f)}));
 }
-END_TEST
 
-static Suite *suite(void)
-{
-	Suite *s = suite_create("fsck");
-	TCase *t = tcase_create("fsck");
-
-	real_server_require();
-	tcase_add_checked_fixture(t, setup, teardown);
-	tcase_add_test(t, clean_store_is_clean);
-	tcase_add_loop_test(t, damage_is_found_and_named, 0, DAMAGES);
-	tcase_add_test(t, busy_store_is_clean);
-	tcase_add_test(t, client_that_left_before_welcome_is_not_waited_for);
-	tcase_add_test(t, kvcli_fsck_prints_the_problems);
-	tcase_add_test(t, result_struct_of_any_size_is_filled_to_its_end);
-	suite_add_tcase(s, t);
-	return s;
-}
-
-TEST_MAIN(suite())
+TEST_SUITE("fsck", real_server_require())

@@ -5,12 +5,15 @@
 #include <pthread.h>
 #include <string.h>
 
+#include "tests/rig/cases.h"
 #include "tests/rig/fsck_rig.h"
 #include "server/loop/sweep.h"
 #include "server/loop/waiters.h"
 
+TEST_GROUP(.setup = setup, .teardown = rig_end);
+
 /* Both are answered, bob by a second check: the first had already begun. */
-START_TEST(request_too_late_for_a_check_gets_the_next)
+TEST(request_too_late_for_a_check_gets_the_next)
 {
 	join(&bob, &rig_local, getpid());
 	bob.heard = heard;
@@ -26,10 +29,9 @@ START_TEST(request_too_late_for_a_check_gets_the_next)
 	ck_assert_uint_eq(said(&alice, MSG_FSCK_BAD_EMPTY), 1);
 	ck_assert_uint_eq(said(&alice, MSG_FSCK_SUBTABLES), 2);
 }
-END_TEST
 
 /* The walk must see what it did before it began to record, so the sweep waits. */
-START_TEST(session_that_joins_during_the_walk_acknowledges_before_the_questions)
+TEST(session_that_joins_during_the_walk_acknowledges_before_the_questions)
 {
 	(void)item_new(0); /* a block to be asked about */
 	ck_assert(request(&alice));
@@ -46,10 +48,9 @@ START_TEST(session_that_joins_during_the_walk_acknowledges_before_the_questions)
 	WAIT_FOR(told(&alice, 1));
 	ck_assert_uint_eq(said(&alice, MSG_FSCK_BLOCKS_LEAKED), 1);
 }
-END_TEST
 
 /* Of the current check or of the next. */
-START_TEST(session_that_left_is_not_answered)
+TEST_LOOP(session_that_left_is_not_answered, 0, 2)
 {
 	struct peer *stays = &alice, *leaves = &bob;
 
@@ -64,9 +65,8 @@ START_TEST(session_that_left_is_not_answered)
 	ck_assert_uint_eq(mind_of(leaves)->told, 0);
 	ck_assert_uint_eq(mind_of(stays)->told, 1);
 }
-END_TEST
 
-START_TEST(too_many_checks_at_once_are_refused)
+TEST(too_many_checks_at_once_are_refused)
 {
 	/* The first runs; this many may wait for the next. */
 	for (unsigned i = 0; i < 1 + WAITERS_MAX; i++)
@@ -74,7 +74,6 @@ START_TEST(too_many_checks_at_once_are_refused)
 	ck_assert(!request(&alice));
 	ck_assert_ptr_null(alice.session);
 }
-END_TEST
 
 /* Like a migration with nothing to copy. */
 static uint64_t *move_subtable(unsigned i)
@@ -94,7 +93,7 @@ static uint64_t *move_subtable(unsigned i)
  * Between two slices: the counts are stale, and the remaining slots belong to no
  * subtable.
  */
-START_TEST(subtable_that_moved_is_checked_again)
+TEST(subtable_that_moved_is_checked_again)
 {
 	struct item item = item_new(0), gone = item_new(0);
 	uint64_t *before = slots_in(0);
@@ -113,7 +112,6 @@ START_TEST(subtable_that_moved_is_checked_again)
 	ck_assert_uint_eq(said(&alice, MSG_FSCK_ITEMS), 1);
 	ck_assert_uint_eq(said(&alice, MSG_FSCK_SUBTABLES), 2);
 }
-END_TEST
 
 #define LARGE ((uint8_t)class_for(ITEM_VALUE_MAX + 64))
 
@@ -143,7 +141,7 @@ static void *overwrite(void *arg)
 }
 
 /* Contradictions in a slot that has changed meanwhile are not reported. */
-START_TEST(slot_that_changes_during_the_check_is_no_problem)
+TEST(slot_that_changes_during_the_check_is_no_problem)
 {
 	static struct fsck_subtable t;
 	struct overwrites o = {.item = item_new(0)};
@@ -165,10 +163,9 @@ START_TEST(slot_that_changes_during_the_check_is_no_problem)
 		} while (pthread_tryjoin_np(thread, NULL));
 	}
 }
-END_TEST
 
 /* Between two slices a window's first line fills up, and a key goes into the next line. */
-START_TEST(slot_claimed_during_the_check_is_not_empty)
+TEST(slot_claimed_during_the_check_is_not_empty)
 {
 	static struct fsck_subtable t;
 	uint64_t *slots = slots_in(0);
@@ -189,10 +186,9 @@ START_TEST(slot_claimed_during_the_check_is_not_empty)
 	ck_assert_uint_eq(t.found.items, 1);
 	ck_assert_uint_eq(t.found.page, 0);
 }
-END_TEST
 
 /* Clients are served between two slices. */
-START_TEST(slice_is_a_few_slots_or_the_bytes_of_their_blocks)
+TEST(slice_is_a_few_slots_or_the_bytes_of_their_blocks)
 {
 	static struct fsck_subtable t;
 	uint64_t entry = region_dir(&region)[0];
@@ -217,26 +213,5 @@ START_TEST(slice_is_a_few_slots_or_the_bytes_of_their_blocks)
 	ck_assert(!fsck_subtable_step(&t, &region, c->slab, UINT64_MAX));
 	ck_assert_uint_eq(t.at, SUBTABLE_SLOTS);
 }
-END_TEST
 
-static Suite *suite(void)
-{
-	Suite *s = suite_create("fsck, course");
-	TCase *t = tcase_create("course");
-
-	tcase_add_checked_fixture(t, setup, rig_end);
-	tcase_add_test(t, request_too_late_for_a_check_gets_the_next);
-	tcase_add_test(
-		t,
-		session_that_joins_during_the_walk_acknowledges_before_the_questions);
-	tcase_add_loop_test(t, session_that_left_is_not_answered, 0, 2);
-	tcase_add_test(t, too_many_checks_at_once_are_refused);
-	tcase_add_test(t, subtable_that_moved_is_checked_again);
-	tcase_add_test(t, slot_that_changes_during_the_check_is_no_problem);
-	tcase_add_test(t, slot_claimed_during_the_check_is_not_empty);
-	tcase_add_test(t, slice_is_a_few_slots_or_the_bytes_of_their_blocks);
-	suite_add_tcase(s, t);
-	return s;
-}
-
-TEST_MAIN(suite())
+TEST_SUITE("fsck, course")

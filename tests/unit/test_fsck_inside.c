@@ -6,11 +6,14 @@
 #include "config.h"
 
 #include "common/region/block.h"
+#include "tests/rig/cases.h"
 #include "tests/rig/fsck_rig.h"
 #include "server/memory/slab_marks.h"
 #include "server/memory/slab_priv.h"
 
-START_TEST(items_of_two_subtables_are_counted)
+TEST_GROUP(.setup = setup, .teardown = rig_end);
+
+TEST(items_of_two_subtables_are_counted)
 {
 	for (unsigned i = 0; i < 2; i++) {
 		struct item item = item_new(i);
@@ -24,10 +27,9 @@ START_TEST(items_of_two_subtables_are_counted)
 	ck_assert_uint_eq(said(&alice, MSG_FSCK_LIVE_BYTES), 2 * 64);
 	ck_assert_uint_eq(said(&alice, MSG_FSCK_FIRST_PAGE), 0);
 }
-END_TEST
 
 /* A migration is about to copy it; no item has changed. */
-START_TEST(frozen_subtable_is_checked)
+TEST(frozen_subtable_is_checked)
 {
 	struct item item = item_new(0);
 
@@ -38,11 +40,10 @@ START_TEST(frozen_subtable_is_checked)
 	CLEAN;
 	ck_assert_uint_eq(said(&alice, MSG_FSCK_ITEMS), 1);
 }
-END_TEST
 
 enum place { OTHER_SUBTABLE, BEFORE_ITS_HOME, LAST_OF_WINDOW, BEHIND_WINDOW };
 
-START_TEST(item_out_of_its_place_is_misplaced)
+TEST_LOOP(item_out_of_its_place_is_misplaced, 0, BEHIND_WINDOW + 1)
 {
 	struct item item = item_new(0);
 	unsigned at = item.home;
@@ -61,10 +62,9 @@ START_TEST(item_out_of_its_place_is_misplaced)
 		       1);
 	ck_assert_uint_eq(said(&alice, MSG_FSCK_FIRST_SLOT), at);
 }
-END_TEST
 
 /* An older or a future word; then its block is damaged as well. */
-START_TEST(word_of_another_incarnation_is_told_from_a_damaged_block)
+TEST(word_of_another_incarnation_is_told_from_a_damaged_block)
 {
 	struct item item = item_new(0);
 	uint8_t *block = region_at(&region, slot_off(item.word));
@@ -83,9 +83,8 @@ START_TEST(word_of_another_incarnation_is_told_from_a_damaged_block)
 	check();
 	CLEAN;
 }
-END_TEST
 
-START_TEST(first_of_two_problems_is_named)
+TEST(first_of_two_problems_is_named)
 {
 	uint64_t *slots[2] = {slots_in(0), slots_in(1)};
 	unsigned at[2] = {30, 20};
@@ -100,7 +99,6 @@ START_TEST(first_of_two_problems_is_named)
 				  entry_page(region_dir(&region)[t]));
 	}
 }
-END_TEST
 
 /* ---- data that only the server writes --------------------------------------------- */
 
@@ -151,7 +149,7 @@ static uint64_t broken_entry(enum broken what, const uint64_t *dir)
 	}
 }
 
-START_TEST(broken_directory_is_found)
+TEST_LOOP(broken_directory_is_found, 0, BROKEN)
 {
 	uint64_t *dir = region_dir(&region), *word = dir, before, after;
 	struct fsck_found f = {0};
@@ -175,10 +173,9 @@ START_TEST(broken_directory_is_found)
 	fsck_directory(&region, &f);
 	ck_assert_uint_eq(f.bad_directory, 0);
 }
-END_TEST
 
 /* A subtable with several entries, one of which names another subtable. */
-START_TEST(entries_of_one_subtable_are_equal)
+TEST(entries_of_one_subtable_are_equal)
 {
 	uint64_t *dir = region_dir(&region);
 	struct fsck_found f = {0};
@@ -191,9 +188,8 @@ START_TEST(entries_of_one_subtable_are_equal)
 	fsck_directory(&region, &f);
 	ck_assert_uint_eq(f.bad_directory, 1);
 }
-END_TEST
 
-START_TEST(target_of_a_wrong_entry_is_not_read)
+TEST(target_of_a_wrong_entry_is_not_read)
 {
 	region_dir(&region)[1] &= ~ENTRY_VALID;
 	slots_in(1)[5] = 0; /* not EMPTY */
@@ -201,9 +197,8 @@ START_TEST(target_of_a_wrong_entry_is_not_read)
 	check_problems(MSG_FSCK_BAD_DIRECTORY, 1);
 	ck_assert_uint_eq(said(&alice, MSG_FSCK_SUBTABLES), 1);
 }
-END_TEST
 
-START_TEST(page_map_that_does_not_know_a_subtable_is_bad_directory)
+TEST(page_map_that_does_not_know_a_subtable_is_bad_directory)
 {
 	uint32_t *entry = &region_page_map(&region)[entry_page(region_dir(&region)[1]) -
 						    region.sb.meta_bytes / PAGE_BYTES];
@@ -216,12 +211,11 @@ START_TEST(page_map_that_does_not_know_a_subtable_is_bad_directory)
 	check();
 	CLEAN;
 }
-END_TEST
 
 /* Each account in turn; the change is undone after the check. */
 enum book { SEGMENTS, BLOCKS, PAGES, REGION, MAP_SEGMENT, MAP_FREE, BOOKS };
 
-START_TEST(accounts_that_disagree_are_found)
+TEST_LOOP(accounts_that_disagree_are_found, 0, BOOKS)
 {
 	static const char *const says[] = {"slab", "bytes of all blocks",
 					   "pages in use",
@@ -268,29 +262,5 @@ START_TEST(accounts_that_disagree_are_found)
 	check();
 	CLEAN;
 }
-END_TEST
 
-static Suite *suite(void)
-{
-	Suite *s = suite_create("fsck, inside");
-	TCase *t = tcase_create("findings");
-
-	tcase_add_checked_fixture(t, setup, rig_end);
-	tcase_add_test(t, items_of_two_subtables_are_counted);
-	tcase_add_test(t, frozen_subtable_is_checked);
-	tcase_add_loop_test(t, item_out_of_its_place_is_misplaced, 0,
-			    BEHIND_WINDOW + 1);
-	tcase_add_test(
-		t, word_of_another_incarnation_is_told_from_a_damaged_block);
-	tcase_add_test(t, first_of_two_problems_is_named);
-	tcase_add_test(t, page_map_that_does_not_know_a_subtable_is_bad_directory);
-	tcase_add_loop_test(t, broken_directory_is_found, 0, BROKEN);
-	tcase_add_test(t, entries_of_one_subtable_are_equal);
-	tcase_add_test(t,
-		       target_of_a_wrong_entry_is_not_read);
-	tcase_add_loop_test(t, accounts_that_disagree_are_found, 0, BOOKS);
-	suite_add_tcase(s, t);
-	return s;
-}
-
-TEST_MAIN(suite())
+TEST_SUITE("fsck, inside")

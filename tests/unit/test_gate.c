@@ -13,9 +13,9 @@
 #include "gate/resp.h"
 #include "gate/resp_table.h"
 #include "gate/store.h"
+#include "tests/rig/cases.h"
 #include "tests/rig/e2e.h"
 #include "tests/rig/gate_rig.h"
-#include "tests/rig/test_main.h"
 
 #define REFUSED_FLAG \
 	"CLIENT_ERROR kvgate keeps no access times, stale marks or win tokens, and chooses " \
@@ -36,7 +36,9 @@ static void mc_value(const char *line, size_t len)
 
 /* ---- Redis --------------------------------------------------------------------------- */
 
-START_TEST(values_are_set_and_got)
+TEST_GROUP(.setup = gate_rig_setup, .teardown = gate_rig_teardown);
+
+TEST(values_are_set_and_got)
 {
 	resp("GET a", "$-1");
 	resp("SET a 1", "+OK");
@@ -58,9 +60,8 @@ START_TEST(values_are_set_and_got)
 	resp("MSET a", "-ERR wrong number of arguments for 'mset' command");
 	resp("MSET a b c", "-ERR wrong number of arguments for 'mset' command");
 }
-END_TEST
 
-START_TEST(set_with_options_follows_redis)
+TEST(set_with_options_follows_redis)
 {
 	resp("SET a 1 NX", "+OK");
 	resp("SET a 2 NX", "$-1");
@@ -85,9 +86,8 @@ START_TEST(set_with_options_follows_redis)
 	resp("SET a 1 EX 9223372036854775807", "-ERR invalid expire time in 'set' command");
 	resp("SETEX a 0 x", "-ERR invalid expire time in 'setex' command");
 }
-END_TEST
 
-START_TEST(parts_of_values_are_read_and_written)
+TEST(parts_of_values_are_read_and_written)
 {
 	resp("APPEND a hello", ":5");
 	resp("APPEND a \" world\"", ":11");
@@ -108,9 +108,8 @@ START_TEST(parts_of_values_are_read_and_written)
 	resp("SETRANGE a 99999999999 x",
 	     "-ERR string exceeds maximum allowed size (proto-max-bulk-len)");
 }
-END_TEST
 
-START_TEST(counters_are_signed_and_checked)
+TEST(counters_are_signed_and_checked)
 {
 	resp("INCR n", ":1");
 	resp("INCRBY n 41", ":42");
@@ -134,9 +133,8 @@ START_TEST(counters_are_signed_and_checked)
 	resp("INCR n", ":2");
 	resp("TTL n", ":100");
 }
-END_TEST
 
-START_TEST(times_to_live_are_set_and_removed)
+TEST(times_to_live_are_set_and_removed)
 {
 	resp("SET a 1", "+OK");
 	resp("EXPIRE none 10", ":0");
@@ -166,9 +164,8 @@ START_TEST(times_to_live_are_set_and_removed)
 	resp("EXPIRE a 1 NX GT",
 	     "-ERR NX and XX, GT or LT options at the same time are not compatible");
 }
-END_TEST
 
-START_TEST(times_are_told_in_seconds_and_milliseconds_and_as_dates)
+TEST(times_are_told_in_seconds_and_milliseconds_and_as_dates)
 {
 	long long ms;
 
@@ -188,10 +185,9 @@ START_TEST(times_are_told_in_seconds_and_milliseconds_and_as_dates)
 	resp("EXPIRETIME a", ":-2");
 	resp("PERSIST a", ":0");
 }
-END_TEST
 
 /* Of blocks for values of 1 MiB, of which the store holds less than 64. */
-START_TEST(a_full_store_is_told_in_both_protocols)
+TEST(a_full_store_is_told_in_both_protocols)
 {
 	static char megabyte[GATE_RIG_MAX_VALUE];
 	int err = 0, i = 0;
@@ -209,9 +205,8 @@ START_TEST(a_full_store_is_told_in_both_protocols)
 	has_text("SERVER_ERROR out of memory storing object\r\n");
 	mc("get b\r\n", "END\r\n");
 }
-END_TEST
 
-START_TEST(keys_are_listed_and_removed)
+TEST(keys_are_listed_and_removed)
 {
 	resp("MSET user:1 a user:2 b other c", "+OK");
 	resp("DBSIZE", ":3");
@@ -228,9 +223,8 @@ START_TEST(keys_are_listed_and_removed)
 	resp("RANDOMKEY", "$-1");
 	resp("FLUSHDB later", "-ERR syntax error");
 }
-END_TEST
 
-START_TEST(what_is_refused_says_so)
+TEST(what_is_refused_says_so)
 {
 	resp_begins("MSETNX a b", "-ERR MSETNX is refused");
 	resp_begins("RENAME a b", "-ERR RENAME is refused");
@@ -245,9 +239,8 @@ START_TEST(what_is_refused_says_so)
 	resp_begins("CONFIG SET maxmemory 1", "-ERR CONFIG SET failed");
 	resp_begins("SET \"\" x", "-ERR "); /* an empty key */
 }
-END_TEST
 
-START_TEST(versions_of_resp_differ_in_nulls_and_maps)
+TEST(versions_of_resp_differ_in_nulls_and_maps)
 {
 	resp_begins("HELLO 2", "*14\r\n$6\r\nserver\r\n");
 	resp_begins("HELLO 3", "%7\r\n$6\r\nserver\r\n");
@@ -258,7 +251,6 @@ START_TEST(versions_of_resp_differ_in_nulls_and_maps)
 	resp("GET none", "$-1");
 	resp("CONFIG GET save", "*2\r\n$4\r\nsave\r\n$0\r\n");
 }
-END_TEST
 
 static bool no_memory;
 
@@ -271,7 +263,7 @@ void *__wrap_realloc(void *p, size_t n)
 }
 
 /* `request` fails for want of memory for the old value. The value stays, and so do later commands. */
-START_TEST(out_of_memory_for_the_old_value_changes_nothing)
+TEST_LOOP(out_of_memory_for_the_old_value_changes_nothing, 0, 4)
 {
 	static const char *const requests[] = {"GETEX a EX 100", "SET a new GET", "GETDEL a",
 					       "APPEND a more"};
@@ -300,9 +292,8 @@ START_TEST(out_of_memory_for_the_old_value_changes_nothing)
 	resp("SCAN 0 MATCH none COUNT 1000", "*2\r\n$1\r\n0\r\n*0");
 	ck_assert(!rig.out.failed);
 }
-END_TEST
 
-START_TEST(getex_counts_as_a_get)
+TEST(getex_counts_as_a_get)
 {
 	resp("SET a 1", "+OK");
 	resp("GETEX a EX 100", "$1\r\n1");
@@ -310,9 +301,8 @@ START_TEST(getex_counts_as_a_get)
 	ck_assert_uint_eq(rig.counts.gets, 2);
 	ck_assert_uint_eq(rig.counts.hits, 1);
 }
-END_TEST
 
-START_TEST(the_connection_has_a_name)
+TEST(the_connection_has_a_name)
 {
 	resp("CLIENT GETNAME", "$-1");
 	resp("CLIENT SETNAME me", "+OK");
@@ -328,9 +318,8 @@ START_TEST(the_connection_has_a_name)
 	resp("CLIENT KILL ID 1 SKIPME NO", ":1");
 	ck_assert(rig.client.closing);
 }
-END_TEST
 
-START_TEST(the_table_is_sorted_and_described)
+TEST(the_table_is_sorted_and_described)
 {
 	const struct resp_command *t, *before = NULL;
 	size_t n = 0;
@@ -348,9 +337,8 @@ START_TEST(the_table_is_sorted_and_described)
 	resp_begins("COMMAND INFO get lpush", "*2\r\n*10\r\n$3\r\nget\r\n:2\r\n");
 	resp("COMMAND GETKEYS mset a 1 b 2", "*2\r\n$1\r\na\r\n$1\r\nb");
 }
-END_TEST
 
-START_TEST(an_answer_over_the_limit_is_an_error)
+TEST(an_answer_over_the_limit_is_an_error)
 {
 	char request[300] = "MGET", get[300] = "get";
 
@@ -371,9 +359,8 @@ START_TEST(an_answer_over_the_limit_is_an_error)
 	ck_assert_uint_eq(rig.gate.max_clients, 3);
 	ck_assert_uint_eq(rig.gate.idle_s, 7);
 }
-END_TEST
 
-START_TEST(a_reader_may_not_write)
+TEST(a_reader_may_not_write)
 {
 	rig.client.read_only = true;
 	resp_begins("SET a 1", "-NOPERM");
@@ -385,9 +372,8 @@ START_TEST(a_reader_may_not_write)
 	mc("mg a T5\r\n", "CLIENT_ERROR a key of the role ro may not write\r\n");
 	mc("mg a v\r\n", "EN\r\n");
 }
-END_TEST
 
-START_TEST(before_the_login_nothing_is_executed)
+TEST(before_the_login_nothing_is_executed)
 {
 	rig.client.authenticated = false;
 	resp("GET a", "-NOAUTH Authentication required.");
@@ -396,11 +382,10 @@ START_TEST(before_the_login_nothing_is_executed)
 	mc("get a\r\n", "CLIENT_ERROR unauthenticated\r\n");
 	mc("set a 0 0 1\r\nx\r\n", "CLIENT_ERROR authentication failure\r\n");
 }
-END_TEST
 
 /* ---- memcached ----------------------------------------------------------------------- */
 
-START_TEST(memcached_stores_and_retrieves)
+TEST(memcached_stores_and_retrieves)
 {
 	mc("get a\r\n", "END\r\n");
 	mc("set a 7 0 5\r\nhello\r\n", "STORED\r\n");
@@ -418,9 +403,8 @@ START_TEST(memcached_stores_and_retrieves)
 	mc("set a 0 -1 1\r\nx\r\nget a\r\n", "STORED\r\nEND\r\n");
 	mc("cas a 0 0 1 5\r\nx\r\n", "NOT_FOUND\r\n");
 }
-END_TEST
 
-START_TEST(memcached_cas_unique_is_the_version)
+TEST(memcached_cas_unique_is_the_version)
 {
 	unsigned long long version;
 	char text[128];
@@ -436,9 +420,8 @@ START_TEST(memcached_cas_unique_is_the_version)
 	snprintf(text, sizeof(text), "md a C%llu\r\nmg a v\r\n", version);
 	mc(text, "EX\r\nVA 1\r\ny\r\n");
 }
-END_TEST
 
-START_TEST(memcached_noreply_silences_errors_of_a_request_that_was_understood)
+TEST(memcached_noreply_silences_errors_of_a_request_that_was_understood)
 {
 	mc("set a 0 0 1 noreply\r\nx\r\nincr a 1 noreply\r\nget a\r\n",
 	   "VALUE a 0 1\r\nx\r\nEND\r\n");
@@ -451,9 +434,8 @@ START_TEST(memcached_noreply_silences_errors_of_a_request_that_was_understood)
 	   "STORED\r\nDELETED\r\n");
 	mc("set a 0 noreply\r\nset a 0 0 1 2 3 noreply\r\n", "ERROR\r\nERROR\r\n");
 }
-END_TEST
 
-START_TEST(memcached_times_over_68_years_are_cut)
+TEST(memcached_times_over_68_years_are_cut)
 {
 	mc("set a 0 4294967295 1\r\nx\r\nmg a t\r\n", "STORED\r\nHD t2147483647\r\n");
 	mc("ms a 1\r\nx\r\ntouch a 4294967295\r\nmg a t\r\n",
@@ -462,9 +444,8 @@ START_TEST(memcached_times_over_68_years_are_cut)
 	mc("ms a 1\r\nx\r\nmg a T99999999999 t\r\n", "HD\r\nHD t2147483647\r\n");
 	mc("ms a 1\r\n5\r\nma a T99999999999 t\r\n", "HD\r\nHD t2147483647\r\n");
 }
-END_TEST
 
-START_TEST(memcached_counts)
+TEST(memcached_counts)
 {
 	mc("incr n 1\r\n", "NOT_FOUND\r\n");
 	mc("set n 5 0 2\r\n10\r\n", "STORED\r\n");
@@ -476,9 +457,8 @@ START_TEST(memcached_counts)
 	   "STORED\r\nCLIENT_ERROR cannot increment or decrement non-numeric value\r\n");
 	mc("incr n x\r\n", "CLIENT_ERROR invalid numeric delta argument\r\n");
 }
-END_TEST
 
-START_TEST(memcached_meta_commands_answer_their_flags)
+TEST(memcached_meta_commands_answer_their_flags)
 {
 	mc("mn\r\n", "MN\r\n");
 	mc("mg a v\r\nmg a v q\r\nmg a k O7 v\r\n", "EN\r\nEN ka O7\r\n");
@@ -497,9 +477,8 @@ START_TEST(memcached_meta_commands_answer_their_flags)
 	   "HD b\r\nVA 1 kkey\r\nx\r\nVA 1 ka2V5 b\r\nx\r\n");
 	mc("mg a v v\r\n", "CLIENT_ERROR invalid or duplicate flag\r\n");
 }
-END_TEST
 
-START_TEST(memcached_meta_flags_are_refused_only_where_they_would_have_an_effect)
+TEST(memcached_meta_flags_are_refused_only_where_they_would_have_an_effect)
 {
 	mc("ms a 2 F3 T100\r\nhi\r\n", "HD\r\n");
 	mc("mg a h\r\nmg a l\r\nmg a N30\r\nmg a R30\r\nmg a E5\r\n",
@@ -518,9 +497,8 @@ START_TEST(memcached_meta_flags_are_refused_only_where_they_would_have_an_effect
 	   "CLIENT_ERROR invalid or duplicate flag\r\n"
 	   "CLIENT_ERROR invalid or duplicate flag\r\n");
 }
-END_TEST
 
-START_TEST(memcached_md_with_x_leaves_an_empty_value)
+TEST(memcached_md_with_x_leaves_an_empty_value)
 {
 	unsigned long long version;
 	char text[80];
@@ -534,9 +512,8 @@ START_TEST(memcached_md_with_x_leaves_an_empty_value)
 	snprintf(text, sizeof(text), "ms a 1\r\ny\r\nmd a x C%llu\r\nmg a v\r\n", version);
 	mc(text, "HD\r\nEX\r\nVA 1\r\ny\r\n");
 }
-END_TEST
 
-START_TEST(times_that_are_over_delete_the_value_that_was_read)
+TEST(times_that_are_over_delete_the_value_that_was_read)
 {
 	mc("set a 3 0 1\r\nx\r\ngat -1 a b\r\nget a\r\n",
 	   "STORED\r\nVALUE a 3 1\r\nx\r\nEND\r\nEND\r\n");
@@ -551,7 +528,6 @@ START_TEST(times_that_are_over_delete_the_value_that_was_read)
 	resp("GETEX a PXAT 1", "$1\r\n2");
 	resp("GETEX a PXAT 1", "$-1");
 }
-END_TEST
 
 /* A removal whose value is replaced by someone else between its get and its delete. */
 struct race {
@@ -572,7 +548,7 @@ static bool race_decide(struct edit *e, void *arg)
 	return true;
 }
 
-START_TEST(removal_removes_the_value_that_it_has_seen)
+TEST(removal_removes_the_value_that_it_has_seen)
 {
 	struct race r = {.rival = e2e_open(rig.srv.path, 20000)};
 	struct edit e;
@@ -585,9 +561,8 @@ START_TEST(removal_removes_the_value_that_it_has_seen)
 	resp("GET k", "$-1");
 	farkv_close(r.rival);
 }
-END_TEST
 
-START_TEST(memcached_errors_are_those_of_memcached)
+TEST(memcached_errors_are_those_of_memcached)
 {
 	char line[400];
 
@@ -601,10 +576,9 @@ START_TEST(memcached_errors_are_those_of_memcached)
 	   "STORED\r\nTOUCHED\r\nVALUE a 0 1\r\nx\r\nEND\r\n");
 	mc("flush_all\r\nget a\r\n", "OK\r\nEND\r\n");
 }
-END_TEST
 
 /* A thread remembers one: clients cannot fill its memory with them. */
-START_TEST(memcached_flush_all_with_a_delay_replaces_the_planned_one)
+TEST(memcached_flush_all_with_a_delay_replaces_the_planned_one)
 {
 	struct event_base *base = event_base_new();
 	struct timeval first, last;
@@ -622,10 +596,9 @@ START_TEST(memcached_flush_all_with_a_delay_replaces_the_planned_one)
 	event_free(rig.client.flush);
 	event_base_free(base);
 }
-END_TEST
 
 /* The old value must not stay as if it were the new one. */
-START_TEST(memcached_value_over_the_limit_is_refused_and_the_old_one_goes)
+TEST(memcached_value_over_the_limit_is_refused_and_the_old_one_goes)
 {
 	mc("set a 0 0 1\r\nx\r\nset b 0 0 1\r\nx\r\n", "STORED\r\nSTORED\r\n");
 	mc_value("set a 0 0 1048577\r\n", GATE_RIG_MAX_VALUE + 1);
@@ -638,9 +611,8 @@ START_TEST(memcached_value_over_the_limit_is_refused_and_the_old_one_goes)
 	has_text("SERVER_ERROR object too large for cache\r\n");
 	mc("get a\r\n", "VALUE a 0 1\r\nx\r\nEND\r\n");
 }
-END_TEST
 
-START_TEST(memcached_me_tells_of_a_value)
+TEST(memcached_me_tells_of_a_value)
 {
 	mc("me a\r\n", "EN\r\n");
 	mc("ms a 2 T100\r\nhi\r\n", "HD\r\n");
@@ -666,7 +638,6 @@ START_TEST(memcached_me_tells_of_a_value)
 	mc("ms n 1 C1\r\n7\r\nms none 1 C1\r\n7\r\n", "EX\r\nNF\r\n");
 	mc("ms n 1 T-1\r\n7\r\nmg n v\r\n", "HD\r\nEN\r\n");
 }
-END_TEST
 
 /* The number after `name` in the answer. */
 static unsigned long number_after(const char *name)
@@ -679,7 +650,7 @@ static unsigned long number_after(const char *name)
 	return strtoul(at + strlen(name), NULL, 10);
 }
 
-START_TEST(a_store_that_refuses_says_so)
+TEST(a_store_that_refuses_says_so)
 {
 	resp("CONFIG GET maxmemory-policy", "*2\r\n$16\r\nmaxmemory-policy\r\n$10\r\nnoeviction");
 	resp("CONFIG SET maxmemory-policy noeviction", "+OK");
@@ -687,9 +658,10 @@ START_TEST(a_store_that_refuses_says_so)
 	resp_begins("INFO stats", "$");
 	ck_assert_uint_eq(number_after("evicted_keys:"), 0);
 }
-END_TEST
 
-START_TEST(a_store_that_evicts_says_so_and_counts)
+TEST_GROUP(.setup = gate_rig_setup_cache, .teardown = gate_rig_teardown);
+
+TEST(a_store_that_evicts_says_so_and_counts)
 {
 	static char value[500000];
 	char key[16];
@@ -708,53 +680,5 @@ START_TEST(a_store_that_evicts_says_so_and_counts)
 	ck_assert_uint_gt(mc_step(&rig.client, "stats\r\n", 7), 0);
 	ck_assert_uint_ge(number_after("STAT evictions "), 250);
 }
-END_TEST
 
-static Suite *suite(void)
-{
-	TCase *cache = tcase_create("cache");
-	Suite *s = suite_create("gate");
-	TCase *t = tcase_create("commands");
-
-	real_server_require();
-	suite_add_tcase(s, t);
-	tcase_add_checked_fixture(t, gate_rig_setup, gate_rig_teardown);
-	suite_add_tcase(s, cache);
-	tcase_add_checked_fixture(cache, gate_rig_setup_cache, gate_rig_teardown);
-	tcase_add_test(cache, a_store_that_evicts_says_so_and_counts);
-	tcase_add_test(t, a_store_that_refuses_says_so);
-	tcase_add_test(t, values_are_set_and_got);
-	tcase_add_test(t, set_with_options_follows_redis);
-	tcase_add_test(t, parts_of_values_are_read_and_written);
-	tcase_add_test(t, counters_are_signed_and_checked);
-	tcase_add_test(t, times_to_live_are_set_and_removed);
-	tcase_add_test(t, times_are_told_in_seconds_and_milliseconds_and_as_dates);
-	tcase_add_test(t, a_full_store_is_told_in_both_protocols);
-	tcase_add_test(t, keys_are_listed_and_removed);
-	tcase_add_test(t, what_is_refused_says_so);
-	tcase_add_test(t, versions_of_resp_differ_in_nulls_and_maps);
-	tcase_add_loop_test(t, out_of_memory_for_the_old_value_changes_nothing, 0, 4);
-	tcase_add_test(t, getex_counts_as_a_get);
-	tcase_add_test(t, the_connection_has_a_name);
-	tcase_add_test(t, the_table_is_sorted_and_described);
-	tcase_add_test(t, an_answer_over_the_limit_is_an_error);
-	tcase_add_test(t, a_reader_may_not_write);
-	tcase_add_test(t, before_the_login_nothing_is_executed);
-	tcase_add_test(t, memcached_stores_and_retrieves);
-	tcase_add_test(t, memcached_cas_unique_is_the_version);
-	tcase_add_test(t, memcached_counts);
-	tcase_add_test(t, memcached_noreply_silences_errors_of_a_request_that_was_understood);
-	tcase_add_test(t, memcached_times_over_68_years_are_cut);
-	tcase_add_test(t, memcached_meta_commands_answer_their_flags);
-	tcase_add_test(t, memcached_meta_flags_are_refused_only_where_they_would_have_an_effect);
-	tcase_add_test(t, memcached_md_with_x_leaves_an_empty_value);
-	tcase_add_test(t, times_that_are_over_delete_the_value_that_was_read);
-	tcase_add_test(t, removal_removes_the_value_that_it_has_seen);
-	tcase_add_test(t, memcached_errors_are_those_of_memcached);
-	tcase_add_test(t, memcached_flush_all_with_a_delay_replaces_the_planned_one);
-	tcase_add_test(t, memcached_value_over_the_limit_is_refused_and_the_old_one_goes);
-	tcase_add_test(t, memcached_me_tells_of_a_value);
-	return s;
-}
-
-TEST_MAIN(suite())
+TEST_SUITE("gate", real_server_require())

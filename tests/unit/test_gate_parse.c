@@ -9,8 +9,8 @@
 
 #include "gate/args.h"
 #include "gate/glob.h"
+#include "tests/rig/cases.h"
 #include "tests/rig/gate_feed.h"
-#include "tests/rig/test_main.h"
 
 static void same(const struct buf *trace, const char *want, size_t cut)
 {
@@ -44,7 +44,7 @@ static void mc_reads(const char *data, const char *want)
 	reads(gate_feed_mc, data, strlen(data), want);
 }
 
-START_TEST(resp_arrays_cut_anywhere_are_read_whole)
+TEST(resp_arrays_cut_anywhere_are_read_whole)
 {
 	resp_reads("*2\r\n$3\r\nGET\r\n$1\r\na\r\n*1\r\n$4\r\nPING\r\n", "<GET> <a>\n<PING>\n");
 	resp_reads("*3\r\n$3\r\nSET\r\n$1\r\na\r\n$4\r\n\r\n*1\r\n*0\r\n",
@@ -53,9 +53,8 @@ START_TEST(resp_arrays_cut_anywhere_are_read_whole)
 	resp_reads("*-10\r\n*1\r\n$1\r\nx\r\n", "\n<x>\n");
 	resp_reads("*2\r\n$3\r\nGET\r\n$5\r\nhalf", "");
 }
-END_TEST
 
-START_TEST(resp_bytes_of_any_value_are_kept)
+TEST(resp_bytes_of_any_value_are_kept)
 {
 	static const char data[] = "*2\r\n$3\r\nGET\r\n$3\r\n\0\n\xff\r\n";
 	struct buf trace = {0};
@@ -65,9 +64,8 @@ START_TEST(resp_bytes_of_any_value_are_kept)
 	ck_assert_mem_eq(trace.p, "<GET> <\0\n\xff>\n", trace.len);
 	buf_free(&trace);
 }
-END_TEST
 
-START_TEST(resp_inline_lines_are_split_as_a_shell_does)
+TEST(resp_inline_lines_are_split_as_a_shell_does)
 {
 	resp_reads("set a b\r\nping\n\r\n", "<set> <a> <b>\n<ping>\n\n");
 	resp_reads("  set   'a b' \"c\\\"d\\x41\\n\" 'it\\'s'  \r\n",
@@ -76,9 +74,8 @@ START_TEST(resp_inline_lines_are_split_as_a_shell_does)
 	resp_reads("set \"a\r\n", "BAD Protocol error: unbalanced quotes in request\n");
 	resp_reads("set \"a\"b\r\n", "BAD Protocol error: unbalanced quotes in request\n");
 }
-END_TEST
 
-START_TEST(resp_violations_end_it_with_the_text_of_redis)
+TEST(resp_violations_end_it_with_the_text_of_redis)
 {
 	resp_reads("*3000000000\r\n", "BAD Protocol error: invalid multibulk length\n");
 	resp_reads("*x\r\n", "BAD Protocol error: invalid multibulk length\n");
@@ -90,10 +87,9 @@ START_TEST(resp_violations_end_it_with_the_text_of_redis)
 	/* So is the word with which a request gets too long. */
 	resp_reads("*2\r\n$1\r\na\r\n$99999\r\n", "BAD Protocol error: invalid bulk length\n");
 }
-END_TEST
 
 /* A line without an end is given up. */
-START_TEST(endless_lines_are_refused)
+TEST(endless_lines_are_refused)
 {
 	size_t len = 70000;
 	char *data = malloc(len);
@@ -128,9 +124,8 @@ START_TEST(endless_lines_are_refused)
 	buf_free(&trace);
 	free(data);
 }
-END_TEST
 
-START_TEST(memcached_lines_and_blocks_cut_anywhere_are_read_whole)
+TEST(memcached_lines_and_blocks_cut_anywhere_are_read_whole)
 {
 	mc_reads("get a b\r\n\r\nversion\n", "<get> <a> <b>\n\n<version>\n");
 	mc_reads("set a 1 0 5\r\nhello\r\nget a\r\n", "<set> <a> <1> <0> <5>|hello\n<get> <a>\n");
@@ -140,25 +135,22 @@ START_TEST(memcached_lines_and_blocks_cut_anywhere_are_read_whole)
 	mc_reads("ms k 2 T5 c\r\nab\r\nmn\r\n", "<ms> <k> <2> <T5> <c>|ab\n<mn>\n");
 	mc_reads("cas k 0 0 1 77\r\nz\r\n", "<cas> <k> <0> <0> <1> <77>|z\n");
 }
-END_TEST
 
-START_TEST(memcached_block_of_another_length_is_told)
+TEST(memcached_block_of_another_length_is_told)
 {
 	mc_reads("set a 1 0 3\r\nhello\r\n", "<set> <a> <1> <0> <3> bad|hel\n\n");
 }
-END_TEST
 
 /* Words that announce no block are followed by a line. */
-START_TEST(memcached_line_without_a_good_length_has_no_block)
+TEST(memcached_line_without_a_good_length_has_no_block)
 {
 	mc_reads("cas k 0 0 6 \r\nbarva2\r\n", "<cas> <k> <0> <0> <6>\n<barva2>\n");
 	mc_reads("set k 0 0 -1\r\nx\r\n", "<set> <k> <0> <0> <-1>\n<x>\n");
 	mc_reads("set k 0 0 99999999999999999999\r\n",
 		 "<set> <k> <0> <0> <99999999999999999999>\n");
 }
-END_TEST
 
-START_TEST(memcached_block_over_the_limit_is_skipped)
+TEST(memcached_block_over_the_limit_is_skipped)
 {
 	char data[GATE_FEED_VALUE_MAX + 100];
 	int n = snprintf(data, sizeof(data), "set a 0 0 %u\r\n", GATE_FEED_VALUE_MAX + 1u);
@@ -167,14 +159,13 @@ START_TEST(memcached_block_over_the_limit_is_skipped)
 	strcpy(data + n + GATE_FEED_VALUE_MAX + 1, "\r\nmn\r\n");
 	mc_reads(data, "<set> <a> <0> <0> <1001> too large\n<mn>\n");
 }
-END_TEST
 
 static struct slice text(const char *s)
 {
 	return (struct slice){s, strlen(s)};
 }
 
-START_TEST(numbers_follow_redis_and_memcached)
+TEST(numbers_follow_redis_and_memcached)
 {
 	static const char *const bad[] = {"",  "-",   "+1", " 1", "1 ", "01", "-0", "1.0",
 					  "x", "9223372036854775808", "-9223372036854775809"};
@@ -190,9 +181,8 @@ START_TEST(numbers_follow_redis_and_memcached)
 	ck_assert(!slice_u64(text("18446744073709551616"), &u));
 	ck_assert(!slice_u64(text("-1"), &u));
 }
-END_TEST
 
-START_TEST(floats_are_read_as_redis_does)
+TEST(floats_are_read_as_redis_does)
 {
 	long double f;
 
@@ -203,9 +193,8 @@ START_TEST(floats_are_read_as_redis_does)
 	ck_assert(!slice_float(text(""), &f));
 	ck_assert(slice_float(text("inf"), &f));
 }
-END_TEST
 
-START_TEST(patterns_match_as_redis_does)
+TEST(patterns_match_as_redis_does)
 {
 	static const struct {
 		const char *pattern, *text;
@@ -225,27 +214,5 @@ START_TEST(patterns_match_as_redis_does)
 				      cases[i].match,
 			      "'%s' and '%s'", cases[i].pattern, cases[i].text);
 }
-END_TEST
 
-static Suite *suite(void)
-{
-	Suite *s = suite_create("gate_parse");
-	TCase *t = tcase_create("parsers");
-
-	suite_add_tcase(s, t);
-	tcase_add_test(t, resp_arrays_cut_anywhere_are_read_whole);
-	tcase_add_test(t, resp_bytes_of_any_value_are_kept);
-	tcase_add_test(t, resp_inline_lines_are_split_as_a_shell_does);
-	tcase_add_test(t, resp_violations_end_it_with_the_text_of_redis);
-	tcase_add_test(t, endless_lines_are_refused);
-	tcase_add_test(t, memcached_lines_and_blocks_cut_anywhere_are_read_whole);
-	tcase_add_test(t, memcached_block_of_another_length_is_told);
-	tcase_add_test(t, memcached_line_without_a_good_length_has_no_block);
-	tcase_add_test(t, memcached_block_over_the_limit_is_skipped);
-	tcase_add_test(t, numbers_follow_redis_and_memcached);
-	tcase_add_test(t, floats_are_read_as_redis_does);
-	tcase_add_test(t, patterns_match_as_redis_does);
-	return s;
-}
-
-TEST_MAIN(suite())
+TEST_SUITE("gate_parse")

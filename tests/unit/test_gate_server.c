@@ -14,13 +14,15 @@
 
 #include "common/base/atomic.h"
 #include "gate/mc_cmds.h"
+#include "tests/rig/cases.h"
 #include "tests/rig/e2e.h"
 #include "tests/rig/gate_rig.h"
-#include "tests/rig/test_main.h"
 
 /* ---- Redis --------------------------------------------------------------------------- */
 
-START_TEST(info_has_the_sections_that_are_asked_for)
+TEST_GROUP(.setup = gate_rig_setup, .teardown = gate_rig_teardown);
+
+TEST(info_has_the_sections_that_are_asked_for)
 {
 	resp("SET a 1", "+OK");
 	resp("GET a", "$1\r\n1");
@@ -45,9 +47,8 @@ START_TEST(info_has_the_sections_that_are_asked_for)
 	rig.client.resp = 3;
 	resp("INFO cluster", "=34\r\ntxt:# Cluster\r\ncluster_enabled:0\r\n");
 }
-END_TEST
 
-START_TEST(info_without_a_server_has_the_gate_s_own_part)
+TEST(info_without_a_server_has_the_gate_s_own_part)
 {
 	farkv_close(rig.client.kv);
 	rig.client.kv = e2e_open(rig.srv.path, 100);
@@ -75,9 +76,8 @@ START_TEST(info_without_a_server_has_the_gate_s_own_part)
 	}
 	real_server_start(&rig.srv, NULL);
 }
-END_TEST
 
-START_TEST(parameters_are_found_by_patterns)
+TEST(parameters_are_found_by_patterns)
 {
 	resp("CONFIG GET max*clients timeout",
 	     "*4\r\n$10\r\nmaxclients\r\n$2\r\n10\r\n$7\r\ntimeout\r\n$1\r\n0");
@@ -88,9 +88,8 @@ START_TEST(parameters_are_found_by_patterns)
 	resp("CONFIG GET nothing", "*0");
 	resp_begins("CONFIG GET *", "*22\r\n");
 }
-END_TEST
 
-START_TEST(parameters_are_set_together_or_not_at_all)
+TEST(parameters_are_set_together_or_not_at_all)
 {
 	resp("CONFIG SET timeout 7 nothing 1",
 	     "-ERR CONFIG SET failed (possibly related to argument 'nothing') - no such parameter");
@@ -109,9 +108,8 @@ START_TEST(parameters_are_set_together_or_not_at_all)
 	resp_begins("CONFIG SET timeout", "-ERR unknown subcommand or wrong number of arguments");
 	resp_begins("CONFIG REWRITE", "-ERR unknown subcommand");
 }
-END_TEST
 
-START_TEST(the_clock_is_told)
+TEST(the_clock_is_told)
 {
 	long long seconds, us;
 
@@ -119,9 +117,8 @@ START_TEST(the_clock_is_told)
 	ck_assert_int_eq(sscanf(rig.out.p, "*2\r\n$10\r\n%lld\r\n$%*d\r\n%lld\r\n", &seconds, &us), 2);
 	ck_assert(llabs(seconds - (long long)time(NULL)) <= 1 && us >= 0 && us < 1000000);
 }
-END_TEST
 
-START_TEST(what_is_wrong_in_a_request_for_the_connection_is_named)
+TEST(what_is_wrong_in_a_request_for_the_connection_is_named)
 {
 	resp("PING a b", "-ERR wrong number of arguments for 'ping' command");
 	resp("PING hello", "$5\r\nhello");
@@ -147,7 +144,6 @@ START_TEST(what_is_wrong_in_a_request_for_the_connection_is_named)
 	resp("WAIT x 0", "-ERR value is not an integer or out of range");
 	resp("WAIT 0 -1", "-ERR timeout is negative");
 }
-END_TEST
 
 /* Another connection, whose socket is one end of a pair. */
 static int enter_other(struct client *c, const char *addr)
@@ -169,7 +165,7 @@ static bool is_cut_off(int fd)
 	return recv(fd, &byte, 1, MSG_DONTWAIT) == 0;
 }
 
-START_TEST(connections_are_closed_that_fit_all_filters)
+TEST(connections_are_closed_that_fit_all_filters)
 {
 	struct client a, b;
 	int at_a = enter_other(&a, "1.1.1.1:1"), at_b = enter_other(&b, "2.2.2.2:2");
@@ -197,9 +193,8 @@ START_TEST(connections_are_closed_that_fit_all_filters)
 	close(at_a);
 	close(at_b);
 }
-END_TEST
 
-START_TEST(commands_are_described)
+TEST(commands_are_described)
 {
 	char text[32];
 	int n;
@@ -240,9 +235,8 @@ START_TEST(commands_are_described)
 	resp_begins("COMMAND NOTHING", "-ERR unknown subcommand or wrong number of arguments for "
 				       "'NOTHING'");
 }
-END_TEST
 
-START_TEST(values_are_described)
+TEST(values_are_described)
 {
 	char line[128];
 
@@ -266,12 +260,11 @@ START_TEST(values_are_described)
 	resp("MEMORY USAGE long SAMPLES x", "-ERR value is not an integer or out of range");
 	resp("MEMORY DOCTOR", "-ERR unknown subcommand 'DOCTOR'. kvgate has MEMORY USAGE.");
 }
-END_TEST
 
 #define MANY 20000
 
 /* Clients read a cursor as a signed number of 64 bits. */
-START_TEST(a_scan_of_many_parts_has_cursors_below_2_63_and_each_key_once)
+TEST(a_scan_of_many_parts_has_cursors_below_2_63_and_each_key_once)
 {
 	static bool seen[MANY];
 	unsigned n = 0, calls = 0;
@@ -306,11 +299,10 @@ START_TEST(a_scan_of_many_parts_has_cursors_below_2_63_and_each_key_once)
 	resp("DBSIZE", ":20000");
 	resp_begins("RANDOMKEY", "$4\r\n");
 }
-END_TEST
 
 /* ---- memcached ----------------------------------------------------------------------- */
 
-START_TEST(stats_are_those_of_gate_and_store)
+TEST(stats_are_those_of_gate_and_store)
 {
 	mc("set a 0 0 1\r\nx\r\nget a b\r\ntouch a 1\r\n",
 	   "STORED\r\nVALUE a 0 1\r\nx\r\nEND\r\nTOUCHED\r\n");
@@ -335,9 +327,8 @@ START_TEST(stats_are_those_of_gate_and_store)
 	   "CLIENT_ERROR kvgate has stats, stats settings, items and slabs\r\n");
 	mc("stats reset\r\n", "CLIENT_ERROR kvgate has stats, stats settings, items and slabs\r\n");
 }
-END_TEST
 
-START_TEST(flush_all_with_a_delay_removes_what_is_there_then)
+TEST(flush_all_with_a_delay_removes_what_is_there_then)
 {
 	struct event_base *base = event_base_new();
 
@@ -354,9 +345,8 @@ START_TEST(flush_all_with_a_delay_removes_what_is_there_then)
 	event_free(rig.client.flush);
 	event_base_free(base);
 }
-END_TEST
 
-START_TEST(the_other_commands_of_the_connection)
+TEST(the_other_commands_of_the_connection)
 {
 	mc("version\r\n", "VERSION 1.6.18\r\n");
 	mc("verbosity\r\nverbosity noreply\r\nverbosity 1 noreply\r\n", "ERROR\r\n");
@@ -364,30 +354,5 @@ START_TEST(the_other_commands_of_the_connection)
 	mc("quit\r\n", "");
 	ck_assert(rig.client.closing);
 }
-END_TEST
 
-static Suite *suite(void)
-{
-	Suite *s = suite_create("gate_server");
-	TCase *t = tcase_create("commands");
-
-	real_server_require();
-	suite_add_tcase(s, t);
-	tcase_add_checked_fixture(t, gate_rig_setup, gate_rig_teardown);
-	tcase_add_test(t, info_has_the_sections_that_are_asked_for);
-	tcase_add_test(t, info_without_a_server_has_the_gate_s_own_part);
-	tcase_add_test(t, parameters_are_found_by_patterns);
-	tcase_add_test(t, parameters_are_set_together_or_not_at_all);
-	tcase_add_test(t, the_clock_is_told);
-	tcase_add_test(t, what_is_wrong_in_a_request_for_the_connection_is_named);
-	tcase_add_test(t, connections_are_closed_that_fit_all_filters);
-	tcase_add_test(t, commands_are_described);
-	tcase_add_test(t, values_are_described);
-	tcase_add_test(t, a_scan_of_many_parts_has_cursors_below_2_63_and_each_key_once);
-	tcase_add_test(t, stats_are_those_of_gate_and_store);
-	tcase_add_test(t, flush_all_with_a_delay_removes_what_is_there_then);
-	tcase_add_test(t, the_other_commands_of_the_connection);
-	return s;
-}
-
-TEST_MAIN(suite())
+TEST_SUITE("gate_server", real_server_require())

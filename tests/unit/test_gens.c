@@ -20,7 +20,7 @@
 #include "bench/gen/gen_uniform.h"
 #include "bench/gen/gen_zipfian.h"
 #include "common/base/util.h"
-#include "tests/rig/test_main.h"
+#include "tests/rig/cases.h"
 
 #define DRAWS 300000
 #define ITEMS_MAX 1000
@@ -141,7 +141,7 @@ static double zeta_of(uint64_t n, double theta)
 
 static const double thetas[] = {0.99, 0.5, 0.9};
 
-START_TEST(zipfian_exact_has_its_shares)
+TEST_EACH(zipfian_exact_has_its_shares, thetas)
 {
 	double theta = thetas[_i];
 	struct gen_zipfian z;
@@ -159,9 +159,8 @@ START_TEST(zipfian_exact_has_its_shares)
 	check_chi_square();
 	check_hottest();
 }
-END_TEST
 
-START_TEST(zipfian_scrambled_has_its_shares)
+TEST(zipfian_scrambled_has_its_shares)
 {
 	struct gen_scrambled z;
 	struct gray g;
@@ -184,9 +183,8 @@ START_TEST(zipfian_scrambled_has_its_shares)
 	check_chi_square();
 	check_hottest();
 }
-END_TEST
 
-START_TEST(latest_has_its_shares_while_the_window_moves)
+TEST(latest_has_its_shares_while_the_window_moves)
 {
 	const uint64_t last = 999;
 	struct gen_latest l;
@@ -206,9 +204,8 @@ START_TEST(latest_has_its_shares_while_the_window_moves)
 	check_chi_square();
 	check_hottest();
 }
-END_TEST
 
-START_TEST(uniform_has_its_shares)
+TEST(uniform_has_its_shares)
 {
 	struct gen_uniform u;
 
@@ -221,9 +218,8 @@ START_TEST(uniform_has_its_shares)
 	check_chi_square();
 	check_hottest();
 }
-END_TEST
 
-START_TEST(sequential_has_all_in_order)
+TEST(sequential_has_all_in_order)
 {
 	struct gen_sequential q;
 
@@ -231,9 +227,8 @@ START_TEST(sequential_has_all_in_order)
 	for (uint64_t i = 0; i < 10; i++)
 		ck_assert_uint_eq(gen_sequential_next(&q), 5 + i % 3);
 }
-END_TEST
 
-START_TEST(hotspot_has_its_shares)
+TEST(hotspot_has_its_shares)
 {
 	struct gen_hotspot h;
 
@@ -246,9 +241,8 @@ START_TEST(hotspot_has_its_shares)
 	check_chi_square();
 	check_hottest();
 }
-END_TEST
 
-START_TEST(exponential_has_its_shares)
+TEST(exponential_has_its_shares)
 {
 	struct gen_exponential e;
 	double gamma = -log(0.05) / 20.0;
@@ -268,9 +262,8 @@ START_TEST(exponential_has_its_shares)
 	check_chi_square();
 	check_hottest();
 }
-END_TEST
 
-START_TEST(discrete_has_its_shares)
+TEST(discrete_has_its_shares)
 {
 	static const double weights[] = {19, 0, 1, 5}, none[] = {0, 0};
 	struct gen_discrete d;
@@ -285,9 +278,8 @@ START_TEST(discrete_has_its_shares)
 	check_chi_square();
 	check_hottest();
 }
-END_TEST
 
-START_TEST(arrivals_keep_their_rate_and_end)
+TEST_LOOP(arrivals_keep_their_rate_and_end, 0, 2)
 {
 	bool poisson = _i == 1;
 	double sum = 0.0, squares = 0.0;
@@ -310,11 +302,10 @@ START_TEST(arrivals_keep_their_rate_and_end)
 	squares = sqrt(squares / 1e5 - sum / 1e5 * sum / 1e5);
 	ck_assert(fabs(squares - (poisson ? 250.3 : 1.0)) < 4.0);
 }
-END_TEST
 
 /* ---- one seed, one sequence ------------------------------------------------------- */
 
-START_TEST(draws_of_a_seed_are_fixed)
+TEST(draws_of_a_seed_are_fixed)
 {
 	static const uint64_t zipfian[] = {
 		348, 33119, 108503, 0, 98, 6,
@@ -352,27 +343,5 @@ START_TEST(draws_of_a_seed_are_fixed)
 				  exponential[i]);
 	}
 }
-END_TEST
 
-static Suite *suite(void)
-{
-	Suite *suite = suite_create("gens");
-	TCase *t = tcase_create("shares");
-
-	tcase_set_timeout(t, 60);
-	tcase_add_loop_test(t, zipfian_exact_has_its_shares, 0,
-			    (int)ARRAY_SIZE(thetas));
-	tcase_add_test(t, zipfian_scrambled_has_its_shares);
-	tcase_add_test(t, latest_has_its_shares_while_the_window_moves);
-	tcase_add_test(t, uniform_has_its_shares);
-	tcase_add_test(t, sequential_has_all_in_order);
-	tcase_add_test(t, hotspot_has_its_shares);
-	tcase_add_test(t, exponential_has_its_shares);
-	tcase_add_test(t, discrete_has_its_shares);
-	tcase_add_test(t, draws_of_a_seed_are_fixed);
-	tcase_add_loop_test(t, arrivals_keep_their_rate_and_end, 0, 2);
-	suite_add_tcase(suite, t);
-	return suite;
-}
-
-TEST_MAIN(suite())
+TEST_SUITE("gens")

@@ -15,7 +15,7 @@
 #include "tests/rig/e2e.h"
 #include "tests/rig/raw_session.h"
 #include "tests/rig/real_server.h"
-#include "tests/rig/test_main.h"
+#include "tests/rig/cases.h"
 
 static const struct msg hello = {.type = MSG_HELLO, .req = 1};
 static const struct msg ready = {.type = MSG_READY};
@@ -69,7 +69,9 @@ static uint64_t waits(void)
 	return s.barrier_waits;
 }
 
-START_TEST(session_with_unread_welcome_is_not_waited_for)
+TEST_GROUP(.setup = setup, .teardown = teardown);
+
+TEST(session_with_unread_welcome_is_not_waited_for)
 {
 	int fd = raw_dial(srv.path);
 
@@ -79,18 +81,16 @@ START_TEST(session_with_unread_welcome_is_not_waited_for)
 	wait_for_the_end_of(1);
 	ck_assert_uint_eq(undecided(), FARKV_FSCK_DECIDED);
 }
-END_TEST
 
-START_TEST(session_without_ready_is_not_waited_for)
+TEST(session_without_ready_is_not_waited_for)
 {
 	close(raw_session(srv.path, MSG_ROLE_RW, NULL));
 	wait_for_the_end_of(1);
 	ck_assert_uint_eq(undecided(), FARKV_FSCK_DECIDED);
 }
-END_TEST
 
 /* The socket reports unread data before READY. */
-START_TEST(ready_with_an_answer_unread_counts)
+TEST(ready_with_an_answer_unread_counts)
 {
 	struct msg w;
 	static const struct msg ping = {.type = MSG_PING, .req = 3};
@@ -111,10 +111,9 @@ START_TEST(ready_with_an_answer_unread_counts)
 	ck_assert_uint_eq(waits(), 0);
 	ck_assert_uint_eq(undecided(), FARKV_FSCK_DECIDED);
 }
-END_TEST
 
 /* It does not matter that an answer to an earlier message is undeliverable. */
-START_TEST(bye_with_an_answer_unread_counts)
+TEST(bye_with_an_answer_unread_counts)
 {
 	static const struct msg ping = {.type = MSG_PING, .req = 2};
 	int fd = raw_session(srv.path, MSG_ROLE_RW, NULL);
@@ -130,10 +129,9 @@ START_TEST(bye_with_an_answer_unread_counts)
 	wait_for_the_end_of(1);
 	ck_assert_uint_eq(undecided(), FARKV_FSCK_DECIDED);
 }
-END_TEST
 
 /* The connection is cut, and the program makes no other call with its handle. */
-START_TEST(closed_handle_that_was_cut_is_not_waited_for)
+TEST(closed_handle_that_was_cut_is_not_waited_for)
 {
 	struct farkv *kv = e2e_open(srv.path, 5000), *none = NULL;
 
@@ -148,7 +146,6 @@ START_TEST(closed_handle_that_was_cut_is_not_waited_for)
 	ck_assert_uint_eq(undecided(), FARKV_FSCK_DECIDED);
 	e2e_expect_str(watcher, "key", "value");
 }
-END_TEST
 
 /* Before the first read of the region: all Unix sockets but the watcher's are cut. */
 static int cut_and_break(void *arg, const struct xport_chain *c, unsigned i,
@@ -175,7 +172,7 @@ static struct xport_lane *wrap(struct xport_lane *lane)
 }
 
 /* READY was sent, the server has cut the session, and then the open fails. */
-START_TEST(session_whose_open_failed_is_not_waited_for)
+TEST(session_whose_open_failed_is_not_waited_for)
 {
 	struct farkv *none = NULL;
 
@@ -187,24 +184,5 @@ START_TEST(session_whose_open_failed_is_not_waited_for)
 	wait_for_the_end_of(2);
 	ck_assert_uint_eq(undecided(), FARKV_FSCK_DECIDED);
 }
-END_TEST
 
-static Suite *suite(void)
-{
-	Suite *s = suite_create("goodbye");
-	TCase *t = tcase_create("goodbye");
-
-	real_server_require();
-	tcase_add_checked_fixture(t, setup, teardown);
-	tcase_set_timeout(t, 60);
-	tcase_add_test(t, session_with_unread_welcome_is_not_waited_for);
-	tcase_add_test(t, session_without_ready_is_not_waited_for);
-	tcase_add_test(t, ready_with_an_answer_unread_counts);
-	tcase_add_test(t, bye_with_an_answer_unread_counts);
-	tcase_add_test(t, closed_handle_that_was_cut_is_not_waited_for);
-	tcase_add_test(t, session_whose_open_failed_is_not_waited_for);
-	suite_add_tcase(s, t);
-	return s;
-}
-
-TEST_MAIN(suite())
+TEST_SUITE("goodbye", real_server_require())

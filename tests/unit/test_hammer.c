@@ -17,9 +17,9 @@
 
 #include <farkv.h>
 
+#include "tests/rig/cases.h"
 #include "tests/rig/e2e.h"
 #include "tests/rig/real_server.h"
-#include "tests/rig/test_main.h"
 
 #define KEYS 3u
 #define PROCESSES 4u
@@ -611,21 +611,21 @@ static void run(const char *what, const char *memory, const char *grace_ms)
 	finish(what, 0);
 }
 
-START_TEST(processes_on_few_keys_lose_no_update)
+TEST_GROUP(.timeout_s = 60 + 3 * run_ms() / 1000);
+
+TEST(processes_on_few_keys_lose_no_update)
 {
 	run("T 100 ms", memory("256m"), "100");
 }
-END_TEST
 
 /* Blocks are reused as fast as the protocol allows. */
-START_TEST(processes_with_a_short_grace_period_lose_no_update)
+TEST(processes_with_a_short_grace_period_lose_no_update)
 {
 	run("T 5 ms", "32m", "5");
 }
-END_TEST
 
 /* Processes die at any point; the others go on, and what is stored is whole. */
-START_TEST(processes_killed_at_any_point_leave_whole_values)
+TEST(processes_killed_at_any_point_leave_whole_values)
 {
 	unsigned ms = run_ms();
 	pid_t pid[PROCESSES];
@@ -654,20 +654,5 @@ START_TEST(processes_killed_at_any_point_leave_whole_values)
 	printf("  %u processes killed\n", dead);
 	finish("kill -9", dead);
 }
-END_TEST
 
-static Suite *suite(void)
-{
-	Suite *s = suite_create("hammer");
-	TCase *t = tcase_create("hammer");
-
-	real_server_require();
-	tcase_set_timeout(t, 60 + 3 * run_ms() / 1000);
-	tcase_add_test(t, processes_on_few_keys_lose_no_update);
-	tcase_add_test(t, processes_with_a_short_grace_period_lose_no_update);
-	tcase_add_test(t, processes_killed_at_any_point_leave_whole_values);
-	suite_add_tcase(s, t);
-	return s;
-}
-
-TEST_MAIN(suite())
+TEST_SUITE("hammer", real_server_require())

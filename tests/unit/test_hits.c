@@ -10,9 +10,9 @@
 
 #include <farkv.h>
 
+#include "tests/rig/cases.h"
 #include "tests/rig/e2e.h"
 #include "tests/rig/real_server.h"
-#include "tests/rig/test_main.h"
 
 static struct real_server srv;
 static struct farkv *kv;
@@ -47,7 +47,9 @@ static void teardown(void)
 	real_server_fini(&srv);
 }
 
-START_TEST(calls_of_one_key_count_their_outcome)
+TEST_GROUP(.setup = setup, .teardown = teardown);
+
+TEST(calls_of_one_key_count_their_outcome)
 {
 	static char large[100000];
 	struct farkv_value v;
@@ -85,9 +87,8 @@ START_TEST(calls_of_one_key_count_their_outcome)
 	FAILS(FARKV_ENOTFOUND, farkv_get(kv, "k", 1, &v)); /* a tombstone */
 	check(0, 1, 0);
 }
-END_TEST
 
-START_TEST(get_of_an_expired_value_is_a_miss)
+TEST(get_of_an_expired_value_is_a_miss)
 {
 	struct farkv_write_options o = {.size = sizeof(o), .ttl_ms = 30};
 	struct farkv_request req = {.kind = FARKV_REQUEST_PUT, .key = "k", .key_len = 1,
@@ -102,14 +103,13 @@ START_TEST(get_of_an_expired_value_is_a_miss)
 	ck_assert_int_eq(err, FARKV_ENOTFOUND);
 	check(hits, 1, 1);
 }
-END_TEST
 
 #define N 200
 static uint32_t key[N];
 static struct farkv_get_item get_items[N];
 static struct farkv_put_item put_items[N];
 
-START_TEST(batches_count_each_item)
+TEST(batches_count_each_item)
 {
 	for (unsigned i = 0; i < N; i++) {
 		key[i] = i;
@@ -125,7 +125,6 @@ START_TEST(batches_count_each_item)
 	FAILS(FARKV_EINVAL, farkv_mget(kv, get_items, 10));
 	check(9, 0, 0);
 }
-END_TEST
 
 static void run(const struct farkv_request *r, int want)
 {
@@ -137,7 +136,7 @@ static void run(const struct farkv_request *r, int want)
 	ck_assert_int_eq(c.result, want);
 }
 
-START_TEST(submitted_requests_count_their_outcome)
+TEST(submitted_requests_count_their_outcome)
 {
 	struct farkv_request get = {.kind = FARKV_REQUEST_GET, .key = "k", .key_len = 1};
 	struct farkv_request put = {.kind = FARKV_REQUEST_PUT, .key = "k", .key_len = 1,
@@ -151,9 +150,8 @@ START_TEST(submitted_requests_count_their_outcome)
 	run(&del, 0);
 	check(2, 1, 1);
 }
-END_TEST
 
-START_TEST(sessions_that_ended_are_in_the_sums)
+TEST(sessions_that_ended_are_in_the_sums)
 {
 	struct farkv *other = e2e_open(srv.path, 20000);
 	struct farkv *reader = e2e_open_readonly(srv.path, 20000);
@@ -165,10 +163,9 @@ START_TEST(sessions_that_ended_are_in_the_sums)
 	farkv_close(reader);
 	check(2, 0, 1);
 }
-END_TEST
 
 /* A process that is killed has counted until its last call; by RDMA that is not told. */
-START_TEST(killed_process_is_in_the_sums)
+TEST(killed_process_is_in_the_sums)
 {
 	struct farkv_stats s = {.size = sizeof(s)};
 	int ready[2];
@@ -197,9 +194,8 @@ START_TEST(killed_process_is_in_the_sums)
 	close(ready[0]);
 	close(ready[1]);
 }
-END_TEST
 
-START_TEST(presence_is_neither_get_nor_set)
+TEST(presence_is_neither_get_nor_set)
 {
 	struct farkv_request ask = {.kind = FARKV_REQUEST_EXISTS, .key = "k", .key_len = 1};
 	struct farkv_key keys[2] = {{"k", 1}, {"none", 4}};
@@ -213,9 +209,8 @@ START_TEST(presence_is_neither_get_nor_set)
 	OK(farkv_mexists(kv, keys, 2, NULL, &prefix));
 	check(0, 0, 0);
 }
-END_TEST
 
-START_TEST(counts_and_appends_that_store_are_sets)
+TEST(counts_and_appends_that_store_are_sets)
 {
 	struct farkv_incr_options create = {.size = sizeof(create), .flags = FARKV_INCR_CREATE};
 
@@ -230,9 +225,8 @@ START_TEST(counts_and_appends_that_store_are_sets)
 	FAILS(FARKV_EINVAL, farkv_incr(kv, "n", 1, NULL, NULL));
 	check(0, 0, 5);
 }
-END_TEST
 
-START_TEST(borrow_mget_into_and_touch_are_gets)
+TEST(borrow_mget_into_and_touch_are_gets)
 {
 	struct farkv_get_into_item items[2] = {{.key = "k", .key_len = 1},
 					       {.key = "none", .key_len = 4}};
@@ -254,26 +248,5 @@ START_TEST(borrow_mget_into_and_touch_are_gets)
 	FAILS(FARKV_EINVAL, farkv_borrow(kv, "", 0, &view));
 	check(1, 1, 0);
 }
-END_TEST
 
-static Suite *suite(void)
-{
-	Suite *s = suite_create("hits");
-	TCase *t = tcase_create("counts");
-
-	tcase_set_timeout(t, 60);
-	tcase_add_checked_fixture(t, setup, teardown);
-	tcase_add_test(t, calls_of_one_key_count_their_outcome);
-	tcase_add_test(t, get_of_an_expired_value_is_a_miss);
-	tcase_add_test(t, batches_count_each_item);
-	tcase_add_test(t, submitted_requests_count_their_outcome);
-	tcase_add_test(t, sessions_that_ended_are_in_the_sums);
-	tcase_add_test(t, killed_process_is_in_the_sums);
-	tcase_add_test(t, presence_is_neither_get_nor_set);
-	tcase_add_test(t, counts_and_appends_that_store_are_sets);
-	tcase_add_test(t, borrow_mget_into_and_touch_are_gets);
-	suite_add_tcase(s, t);
-	return s;
-}
-
-TEST_MAIN(suite())
+TEST_SUITE("hits")

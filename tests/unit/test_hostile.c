@@ -17,10 +17,10 @@
 #include "common/index/alloc.h"
 #include "common/region/hash.h"
 #include "common/proto/msg.h"
+#include "tests/rig/cases.h"
 #include "tests/rig/e2e.h"
 #include "tests/rig/raw_session.h"
 #include "tests/rig/real_server.h"
-#include "tests/rig/test_main.h"
 
 static struct real_server srv;
 
@@ -155,7 +155,15 @@ static size_t client_message(int i, uint8_t *buf)
 }
 #define CLIENT_MESSAGES 19
 
-START_TEST(damaged_message_ends_the_session_alone)
+static void teardown(void)
+{
+	good_client();
+	real_server_fini(&srv);
+}
+
+TEST_GROUP(.setup = setup, .teardown = teardown);
+
+TEST_LOOP(damaged_message_ends_the_session_alone, 0, CLIENT_MESSAGES)
 {
 	uint8_t buf[MSG_MAX_BYTES];
 	size_t len = client_message(_i, buf);
@@ -179,10 +187,9 @@ START_TEST(damaged_message_ends_the_session_alone)
 	ck_assert_uint_eq(good_client().protocol_errors, before + sent);
 	check_server_fds(idle_fds);
 }
-END_TEST
 
 /* With fitting length and checksum: it may be understood, no more. */
-START_TEST(resealed_message_is_answered_or_refused)
+TEST_LOOP(resealed_message_is_answered_or_refused, 0, CLIENT_MESSAGES)
 {
 	uint8_t buf[MSG_MAX_BYTES];
 	size_t len = client_message(_i, buf);
@@ -201,7 +208,6 @@ START_TEST(resealed_message_is_answered_or_refused)
 	}
 	wait_for_sessions(0);
 }
-END_TEST
 
 /* BYE ends a session: a client that continued would hold memory that no barrier covers. */
 static void check_after_bye(void)
@@ -220,7 +226,7 @@ static void check_after_bye(void)
 	check_thrown_out(fd, MSG_REASON_PROTOCOL);
 }
 
-START_TEST(messages_out_of_order_are_refused)
+TEST(messages_out_of_order_are_refused)
 {
 	static const uint8_t server_types[] = {
 		MSG_WELCOME, MSG_REFUSE, MSG_GRANT, MSG_HINT_REPLY, MSG_PREFIX,
@@ -258,9 +264,8 @@ START_TEST(messages_out_of_order_are_refused)
 	}
 	wait_for_sessions(0);
 }
-END_TEST
 
-START_TEST(hello_of_another_version_is_refused_with_the_reason)
+TEST(hello_of_another_version_is_refused_with_the_reason)
 {
 	uint8_t buf[MSG_MAX_BYTES];
 	size_t len = client_message(0, buf);
@@ -276,7 +281,6 @@ START_TEST(hello_of_another_version_is_refused_with_the_reason)
 				     "version 4", 9));
 	close(fd);
 }
-END_TEST
 
 static struct block_ref grant_one(int fd, uint8_t cls)
 {
@@ -290,7 +294,7 @@ static struct block_ref grant_one(int fd, uint8_t cls)
 }
 
 /* Blocks that are not the sender's to return. */
-START_TEST(return_of_a_block_not_granted_ends_the_session)
+TEST(return_of_a_block_not_granted_ends_the_session)
 {
 	struct msg ret = {.type = MSG_RETURN, .blocks = {.n = 1}};
 	struct block_ref mine, bad[6];
@@ -319,9 +323,8 @@ START_TEST(return_of_a_block_not_granted_ends_the_session)
 	check_thrown_out(fd, MSG_REASON_PROTOCOL);
 	wait_for_sessions(0);
 }
-END_TEST
 
-START_TEST(return_of_an_older_incarnation_ends_the_session)
+TEST(return_of_an_older_incarnation_ends_the_session)
 {
 	struct msg ret = {.type = MSG_RETURN, .blocks = {.n = 1}};
 	int fd = session();
@@ -335,7 +338,6 @@ START_TEST(return_of_an_older_incarnation_ends_the_session)
 	raw_say(fd, &ret, &b);
 	check_thrown_out(fd, MSG_REASON_PROTOCOL);
 }
-END_TEST
 
 /* How many blocks that are in use one session may return in a minute. */
 #define IN_USE_MAX 256u
@@ -376,7 +378,7 @@ static void return_all(const struct raw_region *r)
 	close_heard(fd);
 }
 
-START_TEST(return_of_a_block_that_others_published_is_ignored)
+TEST(return_of_a_block_that_others_published_is_ignored)
 {
 	struct farkv *kv = e2e_open(srv.path, 30000);
 	struct block_ref refs[1000];
@@ -409,9 +411,8 @@ START_TEST(return_of_a_block_that_others_published_is_ignored)
 	ck_assert_uint_ge(s.protocol_errors, 1);
 	farkv_close(kv);
 }
-END_TEST
 
-START_TEST(session_that_keeps_returning_blocks_in_use_is_ended)
+TEST(session_that_keeps_returning_blocks_in_use_is_ended)
 {
 	struct farkv *kv = e2e_open(srv.path, 30000);
 	struct msg ret = {.type = MSG_RETURN};
@@ -432,9 +433,8 @@ START_TEST(session_that_keeps_returning_blocks_in_use_is_ended)
 	e2e_expect_str(kv, "key", "value");
 	farkv_close(kv);
 }
-END_TEST
 
-START_TEST(readonly_session_gets_no_memory)
+TEST(readonly_session_gets_no_memory)
 {
 	struct msg h = hello, g = {.type = MSG_GRANT_REQ, .grant_req = {0, 1}};
 	int fd = dial();
@@ -445,10 +445,9 @@ START_TEST(readonly_session_gets_no_memory)
 	raw_say(fd, &g, NULL);
 	check_thrown_out(fd, MSG_REASON_PERMISSION);
 }
-END_TEST
 
 /* Sessions and versions share these numbers: without them nobody could connect. */
-START_TEST(readonly_session_gets_no_versions)
+TEST(readonly_session_gets_no_versions)
 {
 	struct msg h = hello, p = {.type = MSG_PREFIX_REQ, .req = 2};
 	int fd = dial();
@@ -459,9 +458,8 @@ START_TEST(readonly_session_gets_no_versions)
 	raw_say(fd, &p, NULL);
 	check_thrown_out(fd, MSG_REASON_PERMISSION);
 }
-END_TEST
 
-START_TEST(readonly_session_does_not_make_the_index_grow)
+TEST(readonly_session_does_not_make_the_index_grow)
 {
 	struct msg h = hello, hint = {.type = MSG_HINT, .hint = {64, 1, 1}};
 	int fd = dial();
@@ -472,10 +470,9 @@ START_TEST(readonly_session_does_not_make_the_index_grow)
 	raw_say(fd, &hint, NULL);
 	check_thrown_out(fd, MSG_REASON_PERMISSION);
 }
-END_TEST
 
 /* Subtables are never merged, so a lie would cost memory permanently. */
-START_TEST(hint_about_a_subtable_with_room_is_ignored)
+TEST(hint_about_a_subtable_with_room_is_ignored)
 {
 	struct msg w, r, hint = {.type = MSG_HINT, .req = 2};
 	uint64_t pages;
@@ -497,10 +494,9 @@ START_TEST(hint_about_a_subtable_with_room_is_ignored)
 	close(fd);
 	ck_assert_uint_eq(good_client().subtables, 1);
 }
-END_TEST
 
 /* Endless requests whose answers nobody reads. */
-START_TEST(flood_without_reading_is_cut_off)
+TEST(flood_without_reading_is_cut_off)
 {
 	struct msg m = {.type = MSG_STATS_REQ};
 	uint8_t buf[MSG_MAX_BYTES];
@@ -521,9 +517,8 @@ START_TEST(flood_without_reading_is_cut_off)
 	close(fd);
 	wait_for_sessions(0);
 }
-END_TEST
 
-START_TEST(hundred_sessions_leave_nothing_in_use)
+TEST(hundred_sessions_leave_nothing_in_use)
 {
 	int fd[100];
 
@@ -535,10 +530,9 @@ START_TEST(hundred_sessions_leave_nothing_in_use)
 	wait_for_sessions(0);
 	check_server_fds(idle_fds);
 }
-END_TEST
 
 /* A process that is stopped with unread answers delays nobody. */
-START_TEST(stopped_client_delays_nobody)
+TEST(stopped_client_delays_nobody)
 {
 	pid_t pid = fork();
 	int status;
@@ -560,9 +554,8 @@ START_TEST(stopped_client_delays_nobody)
 	waitpid(pid, &status, 0);
 	wait_for_sessions(0);
 }
-END_TEST
 
-START_TEST(too_many_sessions_are_refused)
+TEST(too_many_sessions_are_refused)
 {
 	static const char *const args[] = {"-m", "16", "--max-sessions", "3",
 					   NULL};
@@ -581,10 +574,9 @@ START_TEST(too_many_sessions_are_refused)
 	OK(e2e_put(kv, "k", "v"));
 	farkv_close(kv);
 }
-END_TEST
 
 /* The oldest silent connection is closed for the new one, with the advice to come again. */
-START_TEST(mute_connection_is_closed_for_a_new_one)
+TEST(mute_connection_is_closed_for_a_new_one)
 {
 	static const char *const args[] = {"-m", "16", "--max-sessions", "3",
 					   NULL};
@@ -605,44 +597,5 @@ START_TEST(mute_connection_is_closed_for_a_new_one)
 	close(fd[1]);
 	close(fd[2]);
 }
-END_TEST
 
-static void teardown(void)
-{
-	good_client();
-	real_server_fini(&srv);
-}
-
-static Suite *suite(void)
-{
-	Suite *s = suite_create("hostile");
-	TCase *t = tcase_create("hostile");
-
-	real_server_require();
-	tcase_add_checked_fixture(t, setup, teardown);
-	tcase_add_loop_test(t, damaged_message_ends_the_session_alone, 0,
-			    CLIENT_MESSAGES);
-	tcase_add_loop_test(t, resealed_message_is_answered_or_refused, 0,
-			    CLIENT_MESSAGES);
-	tcase_add_test(t, messages_out_of_order_are_refused);
-	tcase_add_test(t, hello_of_another_version_is_refused_with_the_reason);
-	tcase_add_test(t, return_of_a_block_not_granted_ends_the_session);
-	tcase_add_test(t, return_of_an_older_incarnation_ends_the_session);
-	tcase_add_test(
-		t, return_of_a_block_that_others_published_is_ignored);
-	tcase_add_test(
-		t, session_that_keeps_returning_blocks_in_use_is_ended);
-	tcase_add_test(t, readonly_session_gets_no_memory);
-	tcase_add_test(t, readonly_session_gets_no_versions);
-	tcase_add_test(t, readonly_session_does_not_make_the_index_grow);
-	tcase_add_test(t, hint_about_a_subtable_with_room_is_ignored);
-	tcase_add_test(t, flood_without_reading_is_cut_off);
-	tcase_add_test(t, hundred_sessions_leave_nothing_in_use);
-	tcase_add_test(t, stopped_client_delays_nobody);
-	tcase_add_test(t, too_many_sessions_are_refused);
-	tcase_add_test(t, mute_connection_is_closed_for_a_new_one);
-	suite_add_tcase(s, t);
-	return s;
-}
-
-TEST_MAIN(suite())
+TEST_SUITE("hostile", real_server_require())

@@ -15,10 +15,10 @@
 #include <unistd.h>
 
 #include "common/proto/msg.h"
+#include "tests/rig/cases.h"
 #include "tests/rig/e2e.h"
 #include "tests/rig/raw_session.h"
 #include "tests/rig/real_server.h"
-#include "tests/rig/test_main.h"
 
 #define FDS_MAX 200
 /* The socket lingers for longer than all tests take. */
@@ -97,7 +97,9 @@ static size_t ping(uint8_t *buf)
 	return len;
 }
 
-START_TEST(message_with_descriptors_ends_the_session)
+TEST_GROUP(.setup = setup, .teardown = teardown);
+
+TEST(message_with_descriptors_ends_the_session)
 {
 	uint8_t buf[MSG_MAX_BYTES];
 	size_t len = ping(buf);
@@ -124,7 +126,6 @@ START_TEST(message_with_descriptors_ends_the_session)
 	}
 	check_server_fds(idle_fds);
 }
-END_TEST
 
 /* ---- sockets that linger --------------------------------------------------------- */
 
@@ -212,7 +213,7 @@ static void leave_behind(int way, struct linger_pair *p)
 }
 #define WAYS 8
 
-START_TEST(descriptor_that_is_slow_to_close_delays_nobody)
+TEST_LOOP(descriptor_that_is_slow_to_close_delays_nobody, 0, WAYS)
 {
 	struct linger_pair p;
 
@@ -222,10 +223,9 @@ START_TEST(descriptor_that_is_slow_to_close_delays_nobody)
 	close(p.receiver); /* now it can go */
 	check_server_fds(idle_fds);
 }
-END_TEST
 
 /* The socket that is closed later has ended by now, and its peer knows. */
-START_TEST(end_of_a_session_does_not_wait_for_slow_closes)
+TEST(end_of_a_session_does_not_wait_for_slow_closes)
 {
 	struct linger_pair p;
 	uint8_t buf[MSG_MAX_BYTES];
@@ -243,10 +243,9 @@ START_TEST(end_of_a_session_does_not_wait_for_slow_closes)
 	close(p.receiver);
 	check_server_fds(idle_fds);
 }
-END_TEST
 
 /* The server's own end does not wait either. */
-START_TEST(server_ends_with_sockets_that_are_slow_to_close)
+TEST(server_ends_with_sockets_that_are_slow_to_close)
 {
 	struct linger_pair p[WAYS];
 
@@ -254,10 +253,9 @@ START_TEST(server_ends_with_sockets_that_are_slow_to_close)
 		leave_behind(i, &p[i]);
 	check_good_client();
 }
-END_TEST
 
 /* Sockets that cannot be closed count as connections do. */
-START_TEST(slow_descriptors_do_not_use_up_the_servers)
+TEST(slow_descriptors_do_not_use_up_the_servers)
 {
 	static const char *const args[] = {"-m", "16", "--max-sessions", "20",
 					   NULL};
@@ -281,23 +279,5 @@ START_TEST(slow_descriptors_do_not_use_up_the_servers)
 	farkv_close(kv);
 	check_server_fds(idle_fds);
 }
-END_TEST
 
-static Suite *suite(void)
-{
-	Suite *s = suite_create("hostile_fds");
-	TCase *t = tcase_create("descriptors");
-
-	real_server_require();
-	tcase_add_checked_fixture(t, setup, teardown);
-	tcase_add_test(t, message_with_descriptors_ends_the_session);
-	tcase_add_loop_test(t, descriptor_that_is_slow_to_close_delays_nobody,
-			    0, WAYS);
-	tcase_add_test(t, end_of_a_session_does_not_wait_for_slow_closes);
-	tcase_add_test(t, server_ends_with_sockets_that_are_slow_to_close);
-	tcase_add_test(t, slow_descriptors_do_not_use_up_the_servers);
-	suite_add_tcase(s, t);
-	return s;
-}
-
-TEST_MAIN(suite())
+TEST_SUITE("hostile_fds", real_server_require())

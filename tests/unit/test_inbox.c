@@ -18,7 +18,7 @@
 #include "common/rdma/inbox.h"
 #include "common/rdma/peer.h"
 #include "common/rdma/recv_thread.h"
-#include "tests/rig/test_main.h"
+#include "tests/rig/cases.h"
 
 #define MSG_BYTES 16384u
 #define RECVS 4u
@@ -207,7 +207,9 @@ static void teardown(void)
 
 /* ---- turns ------------------------------------------------------------------------- */
 
-START_TEST(peers_are_served_in_turn_one_message_each)
+TEST_GROUP(.setup = setup, .teardown = teardown);
+
+TEST(peers_are_served_in_turn_one_message_each)
 {
 	arrive(0, 5, 100);
 	arrive(1, 2, 100);
@@ -226,9 +228,8 @@ START_TEST(peers_are_served_in_turn_one_message_each)
 	ck_assert_str_eq(told, "ABCABAAA");
 	ck_assert_uint_eq(posted, 8);
 }
-END_TEST
 
-START_TEST(round_ends_after_a_short_time_and_the_next_continues)
+TEST(round_ends_after_a_short_time_and_the_next_continues)
 {
 	message_ns = NS_PER_MS;
 	arrive(0, 2, 100);
@@ -241,9 +242,8 @@ START_TEST(round_ends_after_a_short_time_and_the_next_continues)
 	}
 	ck_assert(!due());
 }
-END_TEST
 
-START_TEST(busy_peer_is_skipped)
+TEST(busy_peer_is_skipped)
 {
 	arrive(0, 2, 100);
 	arrive(1, 1, 100);
@@ -258,9 +258,8 @@ START_TEST(busy_peer_is_skipped)
 	round_of_the_loop();
 	ck_assert_str_eq(told, "A");
 }
-END_TEST
 
-START_TEST(messages_before_a_disconnect_come_first)
+TEST(messages_before_a_disconnect_come_first)
 {
 	message_ns = NS_PER_MS;
 	arrive(0, 2, 100);
@@ -273,11 +272,10 @@ START_TEST(messages_before_a_disconnect_come_first)
 	verbs_peer_hang_up(peers[1], "hung up");
 	ck_assert_str_eq(told, "10");
 }
-END_TEST
 
 /* ---- bounds ------------------------------------------------------------------------- */
 
-START_TEST(peer_over_its_own_bound_is_ended_alone)
+TEST(peer_over_its_own_bound_is_ended_alone)
 {
 	unsigned n = HELD_PEER / MSG_BYTES;
 
@@ -297,9 +295,8 @@ START_TEST(peer_over_its_own_bound_is_ended_alone)
 	round_of_the_loop();
 	ck_assert_str_eq(told, "");
 }
-END_TEST
 
-START_TEST(peer_with_most_messages_is_ended_at_the_total_bound)
+TEST(peer_with_most_messages_is_ended_at_the_total_bound)
 {
 	unsigned n = HELD_PEER / MSG_BYTES;
 
@@ -314,9 +311,8 @@ START_TEST(peer_with_most_messages_is_ended_at_the_total_bound)
 	ck_assert_uint_eq(peers[3]->held, 0);
 	ck_assert_uint_gt(peers[0]->held, HELD_PEER / 2);
 }
-END_TEST
 
-START_TEST(message_without_memory_ends_its_peer)
+TEST(message_without_memory_ends_its_peer)
 {
 	starved = true;
 	arrive(0, 3, 100);
@@ -324,9 +320,8 @@ START_TEST(message_without_memory_ends_its_peer)
 	round_of_the_loop();
 	ck_assert_str_eq(told, "a");
 }
-END_TEST
 
-START_TEST(message_of_an_unknown_peer_is_dropped_and_its_buffer_reposted)
+TEST(message_of_an_unknown_peer_is_dropped_and_its_buffer_reposted)
 {
 	arrive(77, 3, 100);
 	ck_assert_uint_eq(posted, 3);
@@ -334,24 +329,5 @@ START_TEST(message_of_an_unknown_peer_is_dropped_and_its_buffer_reposted)
 	round_of_the_loop();
 	ck_assert_str_eq(told, "");
 }
-END_TEST
 
-static Suite *suite(void)
-{
-	Suite *s = suite_create("inbox");
-	TCase *t = tcase_create("inbox");
-
-	tcase_add_checked_fixture(t, setup, teardown);
-	tcase_add_test(t, peers_are_served_in_turn_one_message_each);
-	tcase_add_test(t, round_ends_after_a_short_time_and_the_next_continues);
-	tcase_add_test(t, busy_peer_is_skipped);
-	tcase_add_test(t, messages_before_a_disconnect_come_first);
-	tcase_add_test(t, peer_over_its_own_bound_is_ended_alone);
-	tcase_add_test(t, peer_with_most_messages_is_ended_at_the_total_bound);
-	tcase_add_test(t, message_without_memory_ends_its_peer);
-	tcase_add_test(t, message_of_an_unknown_peer_is_dropped_and_its_buffer_reposted);
-	suite_add_tcase(s, t);
-	return s;
-}
-
-TEST_MAIN(suite())
+TEST_SUITE("inbox")

@@ -5,9 +5,10 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "tests/rig/cases.h"
 #include "tests/rig/index_rig.h"
 
-START_TEST(put_get_overwrite_delete_put_again)
+TEST_LOOP(put_get_overwrite_delete_put_again, 0, 2)
 {
 	struct index_key k;
 
@@ -30,10 +31,9 @@ START_TEST(put_get_overwrite_delete_put_again)
 	ck_assert(slot_is_null(slots_of(k)[1])); /* the same slot throughout */
 	teardown();
 }
-END_TEST
 
 /* The second round deletes a large value, which leaves a small tombstone. */
-START_TEST(delete_cas_removes_one_version_alone)
+TEST_LOOP(delete_cas_removes_one_version_alone, 0, 2)
 {
 	static char large[1000];
 	const char *values[] = {"small", large};
@@ -60,9 +60,8 @@ START_TEST(delete_cas_removes_one_version_alone)
 	check_no_duplicates(k);
 	teardown();
 }
-END_TEST
 
-START_TEST(add_replace_cas_results_by_state_of_the_key)
+TEST_LOOP(add_replace_cas_results_by_state_of_the_key, 0, 2)
 {
 	struct index_key k;
 	uint64_t v1;
@@ -91,9 +90,8 @@ START_TEST(add_replace_cas_results_by_state_of_the_key)
 	check_value(&other, k, "g");
 	teardown();
 }
-END_TEST
 
-START_TEST(many_keys_are_found_and_absent_ones_missed)
+TEST_LOOP(many_keys_are_found_and_absent_ones_missed, 0, 2)
 {
 	char names[3000][12];
 
@@ -108,9 +106,8 @@ START_TEST(many_keys_are_found_and_absent_ones_missed)
 	ABSENT(&me, key_of("another"));
 	teardown();
 }
-END_TEST
 
-START_TEST(same_fingerprint_keys_in_one_window_stay_apart)
+TEST_LOOP(same_fingerprint_keys_in_one_window_stay_apart, 0, 2)
 {
 	static const char *const names[] = {"a", "b", "a-longer-key-than-b",
 					    "d", "e", "f", "g"};
@@ -133,9 +130,8 @@ START_TEST(same_fingerprint_keys_in_one_window_stay_apart)
 		    "a-longer-key-than-b");
 	teardown();
 }
-END_TEST
 
-START_TEST(operations_without_cache_keep_to_their_requests)
+TEST(operations_without_cache_keep_to_their_requests)
 {
 	struct index_key k;
 	struct xport_counters b;
@@ -172,9 +168,8 @@ START_TEST(operations_without_cache_keep_to_their_requests)
 	COST(1, 0, 0, 1);
 	teardown();
 }
-END_TEST
 
-START_TEST(batch_of_gets_takes_two_round_trips)
+TEST(batch_of_gets_takes_two_round_trips)
 {
 	struct index_op ops[50], *ptr[50];
 	char names[50][8];
@@ -208,9 +203,8 @@ START_TEST(batch_of_gets_takes_two_round_trips)
 	}
 	teardown();
 }
-END_TEST
 
-START_TEST(large_value_delete_leaves_a_small_tombstone)
+TEST_LOOP(large_value_delete_leaves_a_small_tombstone, 0, 2)
 {
 	struct index_op *op = &me.op;
 	char big[3000];
@@ -247,27 +241,5 @@ START_TEST(large_value_delete_leaves_a_small_tombstone)
 	ABSENT(&other, k);
 	teardown();
 }
-END_TEST
 
-static Suite *suite(void)
-{
-	Suite *s = suite_create("index");
-	TCase *t = tcase_create("sequences");
-
-	tcase_add_loop_test(t, put_get_overwrite_delete_put_again, 0, 2);
-	tcase_add_loop_test(t, delete_cas_removes_one_version_alone, 0, 2);
-	tcase_add_loop_test(t, add_replace_cas_results_by_state_of_the_key, 0,
-			    2);
-	tcase_add_loop_test(t, many_keys_are_found_and_absent_ones_missed,
-			    0, 2);
-	tcase_add_loop_test(t, same_fingerprint_keys_in_one_window_stay_apart,
-			    0, 2);
-	tcase_add_test(t, operations_without_cache_keep_to_their_requests);
-	tcase_add_test(t, batch_of_gets_takes_two_round_trips);
-	tcase_add_loop_test(t, large_value_delete_leaves_a_small_tombstone, 0,
-			    2);
-	suite_add_tcase(s, t);
-	return s;
-}
-
-TEST_MAIN(suite())
+TEST_SUITE("index")

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "common/index/search.h"
+#include "tests/rig/cases.h"
 #include "tests/rig/index_rig.h"
 
 static struct index_key k;
@@ -37,7 +38,7 @@ static void check_borrowed(const char *want)
 	ck_assert_mem_eq(b.value, want, strlen(want));
 }
 
-START_TEST(borrow_finds_value_and_slot)
+TEST(borrow_finds_value_and_slot)
 {
 	uint64_t version;
 
@@ -52,9 +53,8 @@ START_TEST(borrow_finds_value_and_slot)
 	ck_assert_uint_eq(b.look.at_ns, 1000);
 	teardown();
 }
-END_TEST
 
-START_TEST(look_at_a_kept_value_holds_at_any_time)
+TEST(look_at_a_kept_value_holds_at_any_time)
 {
 	setup_borrow(false);
 	ck_assert_int_eq(borrow(k), 0);
@@ -64,9 +64,8 @@ START_TEST(look_at_a_kept_value_holds_at_any_time)
 	}
 	teardown();
 }
-END_TEST
 
-START_TEST(look_at_a_replaced_value_holds_until_half_of_T)
+TEST(look_at_a_replaced_value_holds_until_half_of_T)
 {
 	setup_borrow(false);
 	ck_assert_int_eq(borrow(k), 0);
@@ -82,10 +81,9 @@ START_TEST(look_at_a_replaced_value_holds_until_half_of_T)
 	ck_assert(holds());
 	teardown();
 }
-END_TEST
 
 /* The key may have been written in another subtable since. */
-START_TEST(look_at_a_slot_that_freezes_holds_until_half_of_T)
+TEST(look_at_a_slot_that_freezes_holds_until_half_of_T)
 {
 	setup_borrow(false);
 	ck_assert_int_eq(borrow(k), 0);
@@ -96,9 +94,8 @@ START_TEST(look_at_a_slot_that_freezes_holds_until_half_of_T)
 	ck_assert(!holds());
 	teardown();
 }
-END_TEST
 
-START_TEST(borrow_of_a_frozen_slot_is_left_to_a_get)
+TEST(borrow_of_a_frozen_slot_is_left_to_a_get)
 {
 	setup_borrow(false);
 	*slots_of(k) |= SLOT_FROZEN;
@@ -107,9 +104,8 @@ START_TEST(borrow_of_a_frozen_slot_is_left_to_a_get)
 	ck_assert_int_eq(borrow(k), 0);
 	teardown();
 }
-END_TEST
 
-START_TEST(borrow_of_a_deleted_or_unknown_key_finds_nothing)
+TEST(borrow_of_a_deleted_or_unknown_key_finds_nothing)
 {
 	setup_borrow(false);
 	ck_assert_int_eq(borrow(key_at("unknown", 77)), FARKV_ENOTFOUND);
@@ -118,7 +114,6 @@ START_TEST(borrow_of_a_deleted_or_unknown_key_finds_nothing)
 	ck_assert_int_eq(borrow(k), FARKV_ENOTFOUND);
 	teardown();
 }
-END_TEST
 
 /* A long key in the window of `k`, with its fingerprint. */
 static struct index_key long_key(void)
@@ -140,7 +135,7 @@ static struct index_key long_key(void)
 }
 
 /* Its header and key are longer than what a borrow copies at first. */
-START_TEST(borrow_passes_a_longer_key_of_the_same_fingerprint)
+TEST(borrow_passes_a_longer_key_of_the_same_fingerprint)
 {
 	struct index_key first, second;
 
@@ -157,10 +152,9 @@ START_TEST(borrow_passes_a_longer_key_of_the_same_fingerprint)
 	check_borrowed("long");
 	teardown();
 }
-END_TEST
 
 /* Header and key are verified, the value is not. */
-START_TEST(borrow_verifies_the_head_alone)
+TEST(borrow_verifies_the_head_alone)
 {
 	uint8_t *block;
 
@@ -175,17 +169,15 @@ START_TEST(borrow_verifies_the_head_alone)
 	ck_assert_int_eq(borrow(k), 0);
 	teardown();
 }
-END_TEST
 
-START_TEST(borrow_without_a_mapping_is_left_to_the_caller)
+TEST(borrow_without_a_mapping_is_left_to_the_caller)
 {
 	setup_borrow(true);
 	ck_assert_int_eq(borrow(k), INDEX_PENDING);
 	teardown();
 }
-END_TEST
 
-START_TEST(look_that_leads_nowhere_does_not_hold)
+TEST(look_that_leads_nowhere_does_not_hold)
 {
 	static const uint64_t slots[] = {4, UINT64_MAX - 7, UINT64_MAX};
 
@@ -199,25 +191,5 @@ START_TEST(look_that_leads_nowhere_does_not_hold)
 	ck_assert(!holds());
 	teardown();
 }
-END_TEST
 
-static Suite *suite(void)
-{
-	Suite *s = suite_create("index_borrow");
-	TCase *t = tcase_create("borrow");
-
-	tcase_add_test(t, borrow_finds_value_and_slot);
-	tcase_add_test(t, look_at_a_kept_value_holds_at_any_time);
-	tcase_add_test(t, look_at_a_replaced_value_holds_until_half_of_T);
-	tcase_add_test(t, look_at_a_slot_that_freezes_holds_until_half_of_T);
-	tcase_add_test(t, borrow_of_a_frozen_slot_is_left_to_a_get);
-	tcase_add_test(t, borrow_of_a_deleted_or_unknown_key_finds_nothing);
-	tcase_add_test(t, borrow_passes_a_longer_key_of_the_same_fingerprint);
-	tcase_add_test(t, borrow_verifies_the_head_alone);
-	tcase_add_test(t, borrow_without_a_mapping_is_left_to_the_caller);
-	tcase_add_test(t, look_that_leads_nowhere_does_not_hold);
-	suite_add_tcase(s, t);
-	return s;
-}
-
-TEST_MAIN(suite())
+TEST_SUITE("index_borrow")

@@ -9,8 +9,9 @@
 #include <string.h>
 
 #include "tests/rig/cached_rig.h"
+#include "tests/rig/cases.h"
 
-START_TEST(operations_on_a_cached_key_take_one_round_trip)
+TEST_LOOP(operations_on_a_cached_key_take_one_round_trip, 0, 2)
 {
 	struct index_key k;
 	uint64_t v;
@@ -41,9 +42,8 @@ START_TEST(operations_on_a_cached_key_take_one_round_trip)
 	ck_assert_uint_ge(index_cache_counters(me.ix).hits, 12);
 	teardown();
 }
-END_TEST
 
-START_TEST(insert_after_a_miss_uses_the_window_of_the_get)
+TEST_LOOP(insert_after_a_miss_uses_the_window_of_the_get, 0, 2)
 {
 	struct index_key a, b;
 
@@ -60,9 +60,8 @@ START_TEST(insert_after_a_miss_uses_the_window_of_the_get)
 	check_no_duplicates(a);
 	teardown();
 }
-END_TEST
 
-START_TEST(insert_by_a_stale_window_takes_the_next_slot_or_searches)
+TEST_LOOP(insert_by_a_stale_window_takes_the_next_slot_or_searches, 0, 2)
 {
 	struct index_key a, b, same;
 
@@ -86,9 +85,8 @@ START_TEST(insert_by_a_stale_window_takes_the_next_slot_or_searches)
 	check_no_duplicates(a);
 	teardown();
 }
-END_TEST
 
-START_TEST(insert_by_a_stale_window_makes_no_duplicate)
+TEST_LOOP(insert_by_a_stale_window_makes_no_duplicate, 0, 2)
 {
 	struct index_key a;
 
@@ -104,9 +102,8 @@ START_TEST(insert_by_a_stale_window_makes_no_duplicate)
 	check_value(&other, a, "mine");
 	teardown();
 }
-END_TEST
 
-START_TEST(get_of_a_key_that_others_wrote_returns_the_new_value)
+TEST_LOOP(get_of_a_key_that_others_wrote_returns_the_new_value, 0, 2)
 {
 	struct index_key k;
 
@@ -124,10 +121,9 @@ START_TEST(get_of_a_key_that_others_wrote_returns_the_new_value)
 	check_value(&me, k, "again");
 	teardown();
 }
-END_TEST
 
 /* The cached location of one key neither finds nor misses the other. */
-START_TEST(get_ignores_the_location_of_another_key_of_its_hash)
+TEST_LOOP(get_ignores_the_location_of_another_key_of_its_hash, 0, 2)
 {
 	struct index_key k, twin;
 
@@ -149,10 +145,9 @@ START_TEST(get_ignores_the_location_of_another_key_of_its_hash)
 		teardown();
 	}
 }
-END_TEST
 
 /* This put did not READ the word that its CAS expects, so it is not absorbed. */
-START_TEST(put_that_loses_by_a_cached_word_writes_again)
+TEST_LOOP(put_that_loses_by_a_cached_word_writes_again, 0, 2)
 {
 	struct index_key k;
 
@@ -171,10 +166,9 @@ START_TEST(put_that_loses_by_a_cached_word_writes_again)
 	check_value(&other, k, "later");
 	teardown();
 }
-END_TEST
 
 /* It has seen only the word of the present value. */
-START_TEST(cas_without_a_version_of_a_changed_key_is_refused)
+TEST_LOOP(cas_without_a_version_of_a_changed_key_is_refused, 0, 2)
 {
 	struct index_key k;
 
@@ -189,9 +183,8 @@ START_TEST(cas_without_a_version_of_a_changed_key_is_refused)
 	ck_assert_int_eq(run(&me, INDEX_CAS, k, "mine", me.op.version), 0);
 	teardown();
 }
-END_TEST
 
-START_TEST(conditional_writes_decide_on_the_word_that_they_find)
+TEST_LOOP(conditional_writes_decide_on_the_word_that_they_find, 0, 2)
 {
 	struct index_key k;
 	uint64_t v;
@@ -224,10 +217,9 @@ START_TEST(conditional_writes_decide_on_the_word_that_they_find)
 	check_value(&other, k, "mine");
 	teardown();
 }
-END_TEST
 
 /* Another key reuses its block while the old word is cached. */
-START_TEST(cached_word_whose_block_is_reused_is_noticed)
+TEST_LOOP(cached_word_whose_block_is_reused_is_noticed, 0, 2)
 {
 	struct index_key a, b;
 	uint64_t word;
@@ -250,7 +242,6 @@ START_TEST(cached_word_whose_block_is_reused_is_noticed)
 	check_value(&me, b, "same size 3");
 	teardown();
 }
-END_TEST
 
 static struct index_key slow;
 static struct op_queue opq;
@@ -279,7 +270,7 @@ static void time_passes_and_more(void)
 }
 
 /* The value is not READ again, and the location stays cached. */
-START_TEST(late_get_reads_its_slot_again)
+TEST_LOOP(late_get_reads_its_slot_again, 0, 2)
 {
 	begin(_i);
 	slow = key_of("k");
@@ -300,10 +291,9 @@ START_TEST(late_get_reads_its_slot_again)
 	check(INDEX_GET, slow, NULL, 0, 0, GET_COST, 1);
 	teardown();
 }
-END_TEST
 
 /* Time in which a chain waits for room in the send queue does not make it late. */
-START_TEST(get_is_late_by_the_time_since_its_requests_were_sent)
+TEST_LOOP(get_is_late_by_the_time_since_its_requests_were_sent, 0, 2)
 {
 	struct index_op *op = &me.op;
 
@@ -328,9 +318,8 @@ START_TEST(get_is_late_by_the_time_since_its_requests_were_sent)
 	}
 	teardown();
 }
-END_TEST
 
-START_TEST(every_operation_notices_a_moved_subtable)
+TEST_LOOP(every_operation_notices_a_moved_subtable, 0, 2)
 {
 	static const enum index_kind kinds[] = {INDEX_GET, INDEX_PUT,
 						INDEX_REPLACE, INDEX_DELETE};
@@ -367,9 +356,8 @@ START_TEST(every_operation_notices_a_moved_subtable)
 		teardown();
 	}
 }
-END_TEST
 
-START_TEST(barrier_drops_cached_slots_and_windows)
+TEST_LOOP(barrier_drops_cached_slots_and_windows, 0, 2)
 {
 	struct index_key k, fresh;
 
@@ -390,13 +378,12 @@ START_TEST(barrier_drops_cached_slots_and_windows)
 	check(INDEX_PUT, fresh, "x", 0, 0, COST(2, 1, 1, 1), 0);
 	teardown();
 }
-END_TEST
 
 /*
  * A get that always finds its key changed stops using the cached location; it costs no
  * more than a search.
  */
-START_TEST(gets_of_a_key_that_changes_always_stop_using_its_location)
+TEST_LOOP(gets_of_a_key_that_changes_always_stop_using_its_location, 0, 2)
 {
 	struct index_key k;
 	uint64_t misses;
@@ -417,10 +404,9 @@ START_TEST(gets_of_a_key_that_changes_always_stop_using_its_location)
 	check(INDEX_GET, k, NULL, 0, 0, GET_COST, 1);
 	teardown();
 }
-END_TEST
 
 /* A location that is right as often as wrong stays in use. */
-START_TEST(gets_of_a_key_that_changes_seldom_use_its_location)
+TEST_LOOP(gets_of_a_key_that_changes_seldom_use_its_location, 0, 2)
 {
 	struct index_key k;
 	uint64_t misses;
@@ -437,7 +423,6 @@ START_TEST(gets_of_a_key_that_changes_seldom_use_its_location)
 	ck_assert_uint_eq(index_cache_counters(me.ix).misses, misses);
 	teardown();
 }
-END_TEST
 
 /* W, W deleted in place, W2: half of each of the last two can look like W. */
 static uint64_t *torn_slot;
@@ -448,7 +433,7 @@ static void look_is_torn(void)
 	torn_word = *torn_slot;
 }
 
-START_TEST(slot_look_by_cas_changes_nothing_where_words_tear)
+TEST(slot_look_by_cas_changes_nothing_where_words_tear)
 {
 	struct index_key k;
 	uint64_t word;
@@ -465,9 +450,8 @@ START_TEST(slot_look_by_cas_changes_nothing_where_words_tear)
 	ck_assert_uint_eq(*slots_of(k), word);
 	teardown();
 }
-END_TEST
 
-START_TEST(cache_without_entries_remembers_nothing)
+TEST_LOOP(cache_without_entries_remembers_nothing, 0, 2)
 {
 	struct index_key k;
 
@@ -480,49 +464,5 @@ START_TEST(cache_without_entries_remembers_nothing)
 	check(INDEX_PUT, k, "w", 0, 0, COST(3, 2, 1, 1), 0);
 	teardown();
 }
-END_TEST
 
-static Suite *suite(void)
-{
-	Suite *s = suite_create("index, cached locations");
-	TCase *t = tcase_create("cached");
-
-	tcase_add_loop_test(t, operations_on_a_cached_key_take_one_round_trip, 0, 2);
-	tcase_add_loop_test(
-		t, insert_after_a_miss_uses_the_window_of_the_get, 0,
-		2);
-	tcase_add_loop_test(
-		t, insert_by_a_stale_window_takes_the_next_slot_or_searches, 0, 2);
-	tcase_add_loop_test(t, insert_by_a_stale_window_makes_no_duplicate, 0,
-			    2);
-	tcase_add_loop_test(
-		t, get_of_a_key_that_others_wrote_returns_the_new_value, 0, 2);
-	tcase_add_loop_test(
-		t, get_ignores_the_location_of_another_key_of_its_hash, 0, 2);
-	tcase_add_loop_test(
-		t, put_that_loses_by_a_cached_word_writes_again, 0,
-		2);
-	tcase_add_loop_test(
-		t, cas_without_a_version_of_a_changed_key_is_refused, 0, 2);
-	tcase_add_loop_test(
-		t, conditional_writes_decide_on_the_word_that_they_find, 0, 2);
-	tcase_add_loop_test(t, late_get_reads_its_slot_again, 0, 2);
-	tcase_add_loop_test(t, get_is_late_by_the_time_since_its_requests_were_sent, 0, 2);
-	tcase_add_loop_test(t, cached_word_whose_block_is_reused_is_noticed, 0,
-			    2);
-	tcase_add_loop_test(
-		t, every_operation_notices_a_moved_subtable, 0,
-		2);
-	tcase_add_loop_test(t, barrier_drops_cached_slots_and_windows, 0, 2);
-	tcase_add_loop_test(
-		t, gets_of_a_key_that_changes_always_stop_using_its_location, 0,
-		2);
-	tcase_add_loop_test(
-		t, gets_of_a_key_that_changes_seldom_use_its_location, 0, 2);
-	tcase_add_test(t, slot_look_by_cas_changes_nothing_where_words_tear);
-	tcase_add_loop_test(t, cache_without_entries_remembers_nothing, 0, 2);
-	suite_add_tcase(s, t);
-	return s;
-}
-
-TEST_MAIN(suite())
+TEST_SUITE("index, cached locations")

@@ -12,6 +12,7 @@
 #include "common/base/err.h"
 #include "common/index/changes.h"
 #include "common/region/hash.h"
+#include "tests/rig/cases.h"
 #include "tests/rig/index_rig.h"
 
 #define KEYS 240u /* k0 to k239 */
@@ -149,7 +150,7 @@ static void end(void)
 
 /* ---- quiet ------------------------------------------------------------------------------------- */
 
-START_TEST(first_pass_is_whole_and_later_ones_list_what_has_changed)
+TEST_LOOP(first_pass_is_whole_and_later_ones_list_what_has_changed, 0, 2)
 {
 	begin(_i);
 	fill();
@@ -175,10 +176,9 @@ START_TEST(first_pass_is_whole_and_later_ones_list_what_has_changed)
 	check_copy("dead again", 0);
 	end();
 }
-END_TEST
 
 /* The word stays, the content does not: nothing but the caller's doubt tells. */
-START_TEST(word_that_came_again_counts_as_changed_in_pages_of_doubt)
+TEST_LOOP(word_that_came_again_counts_as_changed_in_pages_of_doubt, 0, 2)
 {
 	struct index_key k;
 	uint64_t *slot, word, page;
@@ -221,9 +221,8 @@ START_TEST(word_that_came_again_counts_as_changed_in_pages_of_doubt)
 	ck_assert_uint_eq(n_listed, KEYS);
 	end();
 }
-END_TEST
 
-START_TEST(words_that_were_seen_too_long_ago_count_for_nothing)
+TEST_LOOP(words_that_were_seen_too_long_ago_count_for_nothing, 0, 2)
 {
 	begin(_i);
 	fill();
@@ -241,9 +240,8 @@ START_TEST(words_that_were_seen_too_long_ago_count_for_nothing)
 	ck_assert_uint_eq(n_whole, 0);
 	end();
 }
-END_TEST
 
-START_TEST(damaged_block_is_left_out_and_looked_at_again_in_each_pass)
+TEST_LOOP(damaged_block_is_left_out_and_looked_at_again_in_each_pass, 0, 2)
 {
 	struct index_key k;
 	uint64_t *slot;
@@ -270,10 +268,9 @@ START_TEST(damaged_block_is_left_out_and_looked_at_again_in_each_pass)
 	ck_assert_uint_eq(n_listed, 0);
 	end();
 }
-END_TEST
 
 /* Keys of 65535 bytes, more than a part has room for: no part is remembered, and all are listed. */
-START_TEST(keys_that_do_not_fit_a_part_are_listed_in_each_pass)
+TEST(keys_that_do_not_fit_a_part_are_listed_in_each_pass)
 {
 	char *key = malloc(FARKV_KEY_MAX + 1);
 	struct index_changes_part p;
@@ -301,7 +298,6 @@ START_TEST(keys_that_do_not_fit_a_part_are_listed_in_each_pass)
 	free(key);
 	end();
 }
-END_TEST
 
 /* ---- migrations and writers ------------------------------------------------------------------------ */
 
@@ -421,7 +417,7 @@ static int rivals_hook(void *arg, const struct xport_chain *c, unsigned i, bool 
 	return 0;
 }
 
-START_TEST(writers_and_migrations_between_any_two_requests)
+TEST_LOOP(writers_and_migrations_between_any_two_requests, 0, test_rounds(20))
 {
 	static const struct xport_fault_config cfg = {.hide_direct = true, .hook = rivals_hook};
 
@@ -444,7 +440,6 @@ START_TEST(writers_and_migrations_between_any_two_requests)
 	}
 	end();
 }
-END_TEST
 
 static void tear_write(void *arg)
 {
@@ -453,7 +448,7 @@ static void tear_write(void *arg)
 		write_some();
 }
 
-START_TEST(torn_words_hide_no_change)
+TEST_LOOP(torn_words_hide_no_change, 0, test_rounds(20))
 {
 	const struct xport_fault_config cfg = {.seed = (uint64_t)_i + 1,
 					       .tear_ppm = 400000,
@@ -474,10 +469,9 @@ START_TEST(torn_words_hide_no_change)
 	}
 	end();
 }
-END_TEST
 
 /* A rebuilt subtable: unchanged keys are listed as the same. */
-START_TEST(rebuilt_subtable_is_whole_and_its_unchanged_keys_are_the_same)
+TEST_LOOP(rebuilt_subtable_is_whole_and_its_unchanged_keys_are_the_same, 0, 2)
 {
 	begin(_i);
 	memset(&rivals, 0, sizeof(rivals));
@@ -498,28 +492,5 @@ START_TEST(rebuilt_subtable_is_whole_and_its_unchanged_keys_are_the_same)
 	check_copy("rebuilt", 0);
 	end();
 }
-END_TEST
 
-static Suite *suite(void)
-{
-	Suite *s = suite_create("index_changes");
-	TCase *t = tcase_create("quiet");
-
-	tcase_add_loop_test(t, first_pass_is_whole_and_later_ones_list_what_has_changed, 0, 2);
-	tcase_add_loop_test(t, word_that_came_again_counts_as_changed_in_pages_of_doubt, 0, 2);
-	tcase_add_loop_test(t, words_that_were_seen_too_long_ago_count_for_nothing, 0, 2);
-	tcase_add_loop_test(t, damaged_block_is_left_out_and_looked_at_again_in_each_pass, 0, 2);
-	tcase_add_loop_test(t, rebuilt_subtable_is_whole_and_its_unchanged_keys_are_the_same, 0, 2);
-	tcase_add_test(t, keys_that_do_not_fit_a_part_are_listed_in_each_pass);
-	suite_add_tcase(s, t);
-
-	t = tcase_create("rivals");
-	tcase_set_timeout(t, 60);
-	tcase_add_loop_test(t, writers_and_migrations_between_any_two_requests, 0,
-			    (int)test_rounds(20));
-	tcase_add_loop_test(t, torn_words_hide_no_change, 0, (int)test_rounds(20));
-	suite_add_tcase(s, t);
-	return s;
-}
-
-TEST_MAIN(suite())
+TEST_SUITE("index_changes")

@@ -2,9 +2,10 @@
 /* Operations that find damaged blocks, or words that lead out of the region. */
 #include "config.h"
 
+#include "tests/rig/cases.h"
 #include "tests/rig/index_rig.h"
 
-START_TEST(damaged_block_is_corrupt_after_bounded_tries)
+TEST_LOOP(damaged_block_is_corrupt_after_bounded_tries, 0, 2)
 {
 	struct index_key k;
 
@@ -17,7 +18,6 @@ START_TEST(damaged_block_is_corrupt_after_bounded_tries)
 	check_value(&me, k, "value");
 	teardown();
 }
-END_TEST
 
 static uint8_t *damaged;
 
@@ -26,7 +26,7 @@ static void repair(void)
 	*damaged ^= 1;
 }
 
-START_TEST(block_damaged_for_a_moment_is_read_again)
+TEST(block_damaged_for_a_moment_is_read_again)
 {
 	struct index_key k;
 
@@ -40,7 +40,6 @@ START_TEST(block_damaged_for_a_moment_is_read_again)
 	check_value(&me, k, "value");
 	teardown();
 }
-END_TEST
 
 static const uint64_t bad_words[] = {
 	0x3FFFFFFFF,            /* ptr beyond the region */
@@ -50,7 +49,7 @@ static const uint64_t bad_words[] = {
 };
 #define BAD_WORDS (sizeof(bad_words) / sizeof(bad_words[0]))
 
-START_TEST(slot_words_out_of_the_region_are_corrupt_not_followed)
+TEST_LOOP(slot_words_out_of_the_region_are_corrupt_not_followed, 0, 2)
 {
 	struct index_key k = key_at("k", 9);
 
@@ -66,7 +65,6 @@ START_TEST(slot_words_out_of_the_region_are_corrupt_not_followed)
 	}
 	teardown();
 }
-END_TEST
 
 static uint64_t bad_word;
 
@@ -76,7 +74,7 @@ static void rival_leads_out(void)
 }
 
 /* The winner of a CAS owns the old block, and writes into it later. */
-START_TEST(put_that_loses_to_a_word_out_of_the_region_takes_no_block)
+TEST(put_that_loses_to_a_word_out_of_the_region_takes_no_block)
 {
 	static const enum index_kind kinds[] = {INDEX_PUT, INDEX_REPLACE,
 						INDEX_DELETE};
@@ -99,9 +97,8 @@ START_TEST(put_that_loses_to_a_word_out_of_the_region_takes_no_block)
 	}
 	teardown();
 }
-END_TEST
 
-START_TEST(empty_word_of_another_generation_is_not_empty)
+TEST_LOOP(empty_word_of_another_generation_is_not_empty, 0, 2)
 {
 	struct index_key k = key_at("k", 9);
 
@@ -115,24 +112,5 @@ START_TEST(empty_word_of_another_generation_is_not_empty)
 	ck_assert_uint_eq(slots_of(k)[0], 0);
 	teardown();
 }
-END_TEST
 
-static Suite *suite(void)
-{
-	Suite *s = suite_create("index, damage");
-	TCase *t = tcase_create("damage");
-
-	tcase_add_loop_test(t, damaged_block_is_corrupt_after_bounded_tries, 0,
-			    2);
-	tcase_add_test(t, block_damaged_for_a_moment_is_read_again);
-	tcase_add_loop_test(
-		t, slot_words_out_of_the_region_are_corrupt_not_followed, 0, 2);
-	tcase_add_test(
-		t, put_that_loses_to_a_word_out_of_the_region_takes_no_block);
-	tcase_add_loop_test(t, empty_word_of_another_generation_is_not_empty, 0,
-			    2);
-	suite_add_tcase(s, t);
-	return s;
-}
-
-TEST_MAIN(suite())
+TEST_SUITE("index, damage")

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "tests/rig/cached_rig.h"
+#include "tests/rig/cases.h"
 
 #define PRESENT(c, k) ck_assert_int_eq(run(c, INDEX_EXISTS, k, NULL, 0), 0)
 #define MISSING(c, k) ck_assert_int_eq(run(c, INDEX_EXISTS, k, NULL, 0), FARKV_ENOTFOUND)
@@ -29,7 +30,7 @@ static void check_reads(const struct xport_counters *was, uint64_t trips, uint64
 
 /* ---- without faults ------------------------------------------------------------------ */
 
-START_TEST(exists_follows_puts_and_deletes)
+TEST_LOOP(exists_follows_puts_and_deletes, 0, 2)
 {
 	struct index_key k;
 
@@ -47,9 +48,8 @@ START_TEST(exists_follows_puts_and_deletes)
 	check_value(&me, k, "again");
 	teardown();
 }
-END_TEST
 
-START_TEST(exists_tells_keys_of_one_fingerprint_apart)
+TEST_LOOP(exists_tells_keys_of_one_fingerprint_apart, 0, 2)
 {
 	static const char *const names[] = {"a", "b", "a-longer-key-than-b", "d", "e", "f", "g"};
 
@@ -65,9 +65,8 @@ START_TEST(exists_tells_keys_of_one_fingerprint_apart)
 	PRESENT(&me, key_at("g", 77));
 	teardown();
 }
-END_TEST
 
-START_TEST(exists_needs_no_right_to_write)
+TEST(exists_needs_no_right_to_write)
 {
 	struct index_op *op = &me.op;
 	struct xport_lane *lane;
@@ -92,7 +91,6 @@ START_TEST(exists_needs_no_right_to_write)
 	xport_close(lane);
 	teardown();
 }
-END_TEST
 
 /* ---- what it READs -------------------------------------------------------------------- */
 
@@ -112,7 +110,7 @@ static struct index_key setup_large(void)
 	return k;
 }
 
-START_TEST(exists_reads_window_and_header_never_the_value)
+TEST(exists_reads_window_and_header_never_the_value)
 {
 	struct index_key k = setup_large();
 	struct xport_counters was = me.lane->counters;
@@ -128,7 +126,6 @@ START_TEST(exists_reads_window_and_header_never_the_value)
 	check_reads(&was, 1, 1, WINDOW_BYTES);
 	teardown();
 }
-END_TEST
 
 /* A key of 60 bytes with window and fingerprint of `k`. */
 static struct index_key long_key_like(struct index_key k)
@@ -147,7 +144,7 @@ static struct index_key long_key_like(struct index_key k)
 }
 
 /* The other key of its fingerprint is longer than a first READ for this one shows. */
-START_TEST(exists_that_meets_a_long_key_reads_no_value)
+TEST(exists_that_meets_a_long_key_reads_no_value)
 {
 	struct xport_counters was;
 	struct index_key k, alien;
@@ -165,9 +162,8 @@ START_TEST(exists_that_meets_a_long_key_reads_no_value)
 	PRESENT(&me, alien);
 	teardown();
 }
-END_TEST
 
-START_TEST(batch_of_exists_takes_two_round_trips)
+TEST(batch_of_exists_takes_two_round_trips)
 {
 	struct index_op ops[50], *ptr[50];
 	char names[50][8];
@@ -195,7 +191,6 @@ START_TEST(batch_of_exists_takes_two_round_trips)
 	}
 	teardown();
 }
-END_TEST
 
 /* ---- late, frozen, moved --------------------------------------------------------------- */
 
@@ -222,7 +217,7 @@ static struct index_key setup_timed(void)
 	return k;
 }
 
-START_TEST(late_exists_reads_its_window_again)
+TEST(late_exists_reads_its_window_again)
 {
 	struct index_key k = setup_timed();
 	struct xport_counters was = me.lane->counters;
@@ -243,9 +238,8 @@ START_TEST(late_exists_reads_its_window_again)
 	ck_assert_uint_eq(rival.acted, 1);
 	teardown();
 }
-END_TEST
 
-START_TEST(late_exists_concludes_nothing_from_a_frozen_word)
+TEST(late_exists_concludes_nothing_from_a_frozen_word)
 {
 	struct index_key k = setup_timed();
 	uint64_t *slots = slots_of(k), reads = me.lane->counters.reads;
@@ -259,9 +253,8 @@ START_TEST(late_exists_concludes_nothing_from_a_frozen_word)
 	ck_assert_uint_eq(me.lane->counters.reads - reads, 6 + 5);
 	teardown();
 }
-END_TEST
 
-START_TEST(frozen_subtable_lets_exists_read)
+TEST_LOOP(frozen_subtable_lets_exists_read, 0, 2)
 {
 	struct index_key k, none = key_at("none", 6), gone = key_at("gone", 5);
 	uint64_t *slots;
@@ -279,7 +272,6 @@ START_TEST(frozen_subtable_lets_exists_read)
 	MISSING(&me, gone);
 	teardown();
 }
-END_TEST
 
 /* ---- torn words ------------------------------------------------------------------------ */
 
@@ -303,7 +295,7 @@ static int mixing_hook(void *arg, const struct xport_chain *c, unsigned i, bool 
 }
 
 /* Half of a deleted word and half of an older one name an older block of the key. */
-START_TEST(exists_by_a_torn_word_finds_no_deleted_value)
+TEST(exists_by_a_torn_word_finds_no_deleted_value)
 {
 	static const struct xport_fault_config mixing = {.byte_tear = true,
 							 .hide_direct = true,
@@ -325,11 +317,10 @@ START_TEST(exists_by_a_torn_word_finds_no_deleted_value)
 	fake_client_close(&c);
 	teardown();
 }
-END_TEST
 
 /* ---- damage ---------------------------------------------------------------------------- */
 
-START_TEST(exists_verifies_header_and_key_only)
+TEST_LOOP(exists_verifies_header_and_key_only, 0, 2)
 {
 	struct index_key k;
 	uint8_t *block;
@@ -352,13 +343,12 @@ START_TEST(exists_verifies_header_and_key_only)
 	PRESENT(&me, k);
 	teardown();
 }
-END_TEST
 
 /* ---- cached locations ------------------------------------------------------------------- */
 
 #define OTHER_COST COST(2, tears ? 3 : 2, 0, 0)
 
-START_TEST(exists_of_a_cached_key_looks_at_its_slot_alone)
+TEST_LOOP(exists_of_a_cached_key_looks_at_its_slot_alone, 0, 2)
 {
 	struct index_key k;
 
@@ -379,10 +369,9 @@ START_TEST(exists_of_a_cached_key_looks_at_its_slot_alone)
 	ck_assert_mem_eq(me.op.view.value, "back", 4);
 	teardown();
 }
-END_TEST
 
 /* It has READ no value that could be cached. */
-START_TEST(exists_caches_the_location_and_no_value)
+TEST_LOOP(exists_caches_the_location_and_no_value, 0, 2)
 {
 	struct index_key k;
 
@@ -397,10 +386,9 @@ START_TEST(exists_caches_the_location_and_no_value)
 	ck_assert_uint_eq(index_cache_counters(me.ix).values, 0);
 	teardown();
 }
-END_TEST
 
 /* The cached location of one key neither finds nor misses the other. */
-START_TEST(exists_ignores_the_location_of_another_key_of_its_hash)
+TEST_LOOP(exists_ignores_the_location_of_another_key_of_its_hash, 0, 2)
 {
 	struct index_key k, twin;
 
@@ -416,9 +404,8 @@ START_TEST(exists_ignores_the_location_of_another_key_of_its_hash)
 	MISSING(&me, k);
 	teardown();
 }
-END_TEST
 
-START_TEST(exists_notices_a_moved_subtable)
+TEST_LOOP(exists_notices_a_moved_subtable, 0, 2)
 {
 	struct index_key k;
 
@@ -444,30 +431,5 @@ START_TEST(exists_notices_a_moved_subtable)
 	PRESENT(&me, k);
 	teardown();
 }
-END_TEST
 
-static Suite *suite(void)
-{
-	Suite *s = suite_create("index, exists");
-	TCase *t = tcase_create("exists");
-
-	tcase_add_loop_test(t, exists_follows_puts_and_deletes, 0, 2);
-	tcase_add_loop_test(t, exists_tells_keys_of_one_fingerprint_apart, 0, 2);
-	tcase_add_test(t, exists_needs_no_right_to_write);
-	tcase_add_test(t, exists_reads_window_and_header_never_the_value);
-	tcase_add_test(t, exists_that_meets_a_long_key_reads_no_value);
-	tcase_add_test(t, batch_of_exists_takes_two_round_trips);
-	tcase_add_test(t, late_exists_reads_its_window_again);
-	tcase_add_test(t, late_exists_concludes_nothing_from_a_frozen_word);
-	tcase_add_loop_test(t, frozen_subtable_lets_exists_read, 0, 2);
-	tcase_add_test(t, exists_by_a_torn_word_finds_no_deleted_value);
-	tcase_add_loop_test(t, exists_verifies_header_and_key_only, 0, 2);
-	tcase_add_loop_test(t, exists_of_a_cached_key_looks_at_its_slot_alone, 0, 2);
-	tcase_add_loop_test(t, exists_caches_the_location_and_no_value, 0, 2);
-	tcase_add_loop_test(t, exists_ignores_the_location_of_another_key_of_its_hash, 0, 2);
-	tcase_add_loop_test(t, exists_notices_a_moved_subtable, 0, 2);
-	suite_add_tcase(s, t);
-	return s;
-}
-
-TEST_MAIN(suite())
+TEST_SUITE("index, exists")

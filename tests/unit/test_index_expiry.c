@@ -5,6 +5,7 @@
  */
 #include "config.h"
 
+#include "tests/rig/cases.h"
 #include "tests/rig/index_rig.h"
 
 #include "common/index/index.h"
@@ -53,7 +54,7 @@ static int run_dated(struct fake_client *c, enum index_kind kind, const char *va
 
 #define PUT_DATED(c, v, ttl) ck_assert_int_eq(run_dated(c, INDEX_PUT, v, ttl, 0), 0)
 
-START_TEST(value_is_there_until_CLOCK_reaches_its_time)
+TEST(value_is_there_until_CLOCK_reaches_its_time)
 {
 	begin();
 	for (unsigned i = 0; i < 2; i++) {
@@ -70,9 +71,8 @@ START_TEST(value_is_there_until_CLOCK_reaches_its_time)
 	}
 	teardown();
 }
-END_TEST
 
-START_TEST(expired_is_absent_for_each_operation)
+TEST(expired_is_absent_for_each_operation)
 {
 	begin();
 	for (unsigned i = 0; i < 2; i++) {
@@ -94,9 +94,8 @@ START_TEST(expired_is_absent_for_each_operation)
 	}
 	teardown();
 }
-END_TEST
 
-START_TEST(living_is_present_for_each_operation)
+TEST(living_is_present_for_each_operation)
 {
 	begin();
 	for (unsigned i = 0; i < 2; i++) {
@@ -114,9 +113,8 @@ START_TEST(living_is_present_for_each_operation)
 	}
 	teardown();
 }
-END_TEST
 
-START_TEST(seconds_and_user_word_come_back)
+TEST(seconds_and_user_word_come_back)
 {
 	static const uint64_t ttls[] = {0, 1000, BLOCK_MS_MAX + 1, BLOCK_TTL_MAX_MS};
 
@@ -142,9 +140,8 @@ START_TEST(seconds_and_user_word_come_back)
 		}
 	teardown();
 }
-END_TEST
 
-START_TEST(first_dated_value_waits_for_CLOCK)
+TEST(first_dated_value_waits_for_CLOCK)
 {
 	begin();
 	*clock_word() = 0;
@@ -167,7 +164,6 @@ START_TEST(first_dated_value_waits_for_CLOCK)
 	}
 	teardown();
 }
-END_TEST
 
 /* ---- by READs: what a sample of CLOCK proves ----------------------------------------- */
 
@@ -179,7 +175,7 @@ static uint64_t reads_of_get(const char *want)
 	return me.lane->counters.reads - reads;
 }
 
-START_TEST(sample_is_renewed_only_near_the_end)
+TEST(sample_is_renewed_only_near_the_end)
 {
 	begin();
 	PUT_DATED(&me, "v", 10000);
@@ -193,9 +189,8 @@ START_TEST(sample_is_renewed_only_near_the_end)
 	ck_assert_uint_eq(reads_of_get("v"), 2);
 	teardown();
 }
-END_TEST
 
-START_TEST(server_is_stopped_so_nothing_expires)
+TEST(server_is_stopped_so_nothing_expires)
 {
 	begin();
 	PUT_DATED(&me, "v", 1000);
@@ -207,7 +202,6 @@ START_TEST(server_is_stopped_so_nothing_expires)
 	ABSENT(&me, k);
 	teardown();
 }
-END_TEST
 
 /* The other client writes, and then CLOCK passes the old value's time. */
 static void write_and_pass(void)
@@ -217,7 +211,7 @@ static void write_and_pass(void)
 	fake_now += NS_PER_SEC;
 }
 
-START_TEST(slot_is_looked_at_after_CLOCK)
+TEST(slot_is_looked_at_after_CLOCK)
 {
 	begin();
 	/* Each request in turn: window, block, CLOCK, slot. */
@@ -231,7 +225,6 @@ START_TEST(slot_is_looked_at_after_CLOCK)
 	}
 	teardown();
 }
-END_TEST
 
 static void write_and_sample(void)
 {
@@ -241,7 +234,7 @@ static void write_and_sample(void)
 }
 
 /* Another operation of the handle READs CLOCK after this one's slot. */
-START_TEST(sample_is_younger_than_the_slot_so_it_proves_no_miss)
+TEST(sample_is_younger_than_the_slot_so_it_proves_no_miss)
 {
 	begin();
 	PUT_DATED(&other, "old", 100);
@@ -251,7 +244,6 @@ START_TEST(sample_is_younger_than_the_slot_so_it_proves_no_miss)
 	ck_assert_uint_eq(rival.acted, 1);
 	teardown();
 }
-END_TEST
 
 /* ---- rivals ---------------------------------------------------------------------------- */
 
@@ -261,7 +253,7 @@ static void write_dated_and_pass(void)
 	*clock_word() += 1000;
 }
 
-START_TEST(lost_replace_and_delete_ask_whether_the_rivals_value_lives)
+TEST(lost_replace_and_delete_ask_whether_the_rivals_value_lives)
 {
 	static const enum index_kind kinds[] = {INDEX_REPLACE, INDEX_DELETE};
 
@@ -275,7 +267,6 @@ START_TEST(lost_replace_and_delete_ask_whether_the_rivals_value_lives)
 	}
 	teardown();
 }
-END_TEST
 
 /* What the reaper does to the key's slot. */
 static void reap(void)
@@ -287,7 +278,7 @@ static void reap(void)
 	*slot = (*slot & ~SLOT_BLIND) | SLOT_DEAD;
 }
 
-START_TEST(put_loses_to_the_reaper_and_is_not_absorbed)
+TEST(put_loses_to_the_reaper_and_is_not_absorbed)
 {
 	begin();
 	PUT_DATED(&me, "v", 10);
@@ -299,11 +290,10 @@ START_TEST(put_loses_to_the_reaper_and_is_not_absorbed)
 	check_value(&other, k, "mine");
 	teardown();
 }
-END_TEST
 
 /* ---- what is remembered ---------------------------------------------------------------- */
 
-START_TEST(location_of_a_dated_key_is_not_believed_by_conditional_writes)
+TEST(location_of_a_dated_key_is_not_believed_by_conditional_writes)
 {
 	static const enum index_kind kinds[] = {INDEX_REPLACE, INDEX_CAS, INDEX_DELETE,
 						INDEX_DELETE_CAS};
@@ -324,9 +314,8 @@ START_TEST(location_of_a_dated_key_is_not_believed_by_conditional_writes)
 	check_value(&other, k, "new");
 	teardown();
 }
-END_TEST
 
-START_TEST(cached_value_expires)
+TEST(cached_value_expires)
 {
 	begin();
 	ck_assert_int_eq(index_cache_locations(me.ix, 64), 0);
@@ -339,7 +328,6 @@ START_TEST(cached_value_expires)
 	ABSENT(&me, k);
 	teardown();
 }
-END_TEST
 
 static void pass(uint64_t ms)
 {
@@ -355,7 +343,7 @@ static void check_exists(bool there, uint64_t trips)
 	ck_assert_uint_eq(me.lane->counters.round_trips - was, trips);
 }
 
-START_TEST(exists_of_a_cached_key_asks_the_header_whether_it_lives)
+TEST(exists_of_a_cached_key_asks_the_header_whether_it_lives)
 {
 	begin();
 	ck_assert_int_eq(index_cache_locations(me.ix, 64), 0);
@@ -372,7 +360,6 @@ START_TEST(exists_of_a_cached_key_asks_the_header_whether_it_lives)
 	check_exists(false, 2);
 	teardown();
 }
-END_TEST
 
 static void write_dated(void)
 {
@@ -380,7 +367,7 @@ static void write_dated(void)
 }
 
 /* An add that trusts a location finds another word: only its block tells whether it lives. */
-START_TEST(other_word_at_a_location_may_have_expired)
+TEST(other_word_at_a_location_may_have_expired)
 {
 	begin();
 	ck_assert_int_eq(index_cache_locations(me.ix, 64), 0);
@@ -393,7 +380,6 @@ START_TEST(other_word_at_a_location_may_have_expired)
 	check_value(&other, k, "new");
 	teardown();
 }
-END_TEST
 
 /* ---- what it costs beside other writers, with cached locations ---------------------------- */
 
@@ -413,7 +399,7 @@ static void check_write(enum index_kind kind, const char *value, uint64_t expect
 	ck_assert_uint_eq(me.lane->counters.round_trips - was, trips);
 }
 
-START_TEST(lost_cas_costs_one_more_round_trip)
+TEST(lost_cas_costs_one_more_round_trip)
 {
 	uint64_t version;
 
@@ -432,9 +418,8 @@ START_TEST(lost_cas_costs_one_more_round_trip)
 	check_write(INDEX_CAS, "x", version, FARKV_ENOTFOUND, 2);
 	teardown();
 }
-END_TEST
 
-START_TEST(lost_replace_and_delete_cost_one_more_than_the_next_CAS)
+TEST(lost_replace_and_delete_cost_one_more_than_the_next_CAS)
 {
 	begin_cached();
 	PUT(&other, k, "other");
@@ -451,9 +436,8 @@ START_TEST(lost_replace_and_delete_cost_one_more_than_the_next_CAS)
 	check_write(INDEX_DELETE, NULL, 0, FARKV_ENOTFOUND, 2);
 	teardown();
 }
-END_TEST
 
-START_TEST(conditional_write_of_a_dated_key_looks_at_its_header_first)
+TEST(conditional_write_of_a_dated_key_looks_at_its_header_first)
 {
 	begin_cached();
 	PUT_DATED(&me, "v", 10000);
@@ -470,9 +454,8 @@ START_TEST(conditional_write_of_a_dated_key_looks_at_its_header_first)
 	check_write(INDEX_ADD, "x", 0, 0, 3);
 	teardown();
 }
-END_TEST
 
-START_TEST(add_and_exists_of_anothers_value_cost_two_round_trips)
+TEST(add_and_exists_of_anothers_value_cost_two_round_trips)
 {
 	begin_cached();
 	write_dated();
@@ -484,7 +467,6 @@ START_TEST(add_and_exists_of_anothers_value_cost_two_round_trips)
 	check_exists(false, 2);
 	teardown();
 }
-END_TEST
 
 /* Within T/2: nobody looks again for that. */
 static void write_and_pass_quickly(void)
@@ -497,7 +479,7 @@ static void write_and_pass_quickly(void)
  * A value that has expired is replaced before any request after the lost CAS: by then the key has
  * a value that lives.
  */
-START_TEST(after_a_lost_CAS_CLOCK_is_read_before_the_slot)
+TEST(after_a_lost_CAS_CLOCK_is_read_before_the_slot)
 {
 	static const enum index_kind kinds[] = {INDEX_REPLACE, INDEX_CAS, INDEX_DELETE};
 
@@ -515,7 +497,6 @@ START_TEST(after_a_lost_CAS_CLOCK_is_read_before_the_slot)
 			teardown();
 		}
 }
-END_TEST
 
 /* ---- scans ----------------------------------------------------------------------------- */
 
@@ -539,7 +520,7 @@ static size_t scan_all(struct fake_client *c, uint64_t *ttl_out)
 	return sum;
 }
 
-START_TEST(scan_lists_what_has_not_expired)
+TEST(scan_lists_what_has_not_expired)
 {
 	uint64_t ttl_ms = 1;
 
@@ -559,9 +540,8 @@ START_TEST(scan_lists_what_has_not_expired)
 	}
 	teardown();
 }
-END_TEST
 
-START_TEST(scan_reads_CLOCK_before_the_subtable)
+TEST(scan_reads_CLOCK_before_the_subtable)
 {
 	uint64_t ttl_ms;
 
@@ -577,10 +557,9 @@ START_TEST(scan_reads_CLOCK_before_the_subtable)
 	}
 	teardown();
 }
-END_TEST
 
 /* A writer that was stopped may publish a value after its time: it was never there. */
-START_TEST(scan_lists_no_value_that_expires_during_a_look)
+TEST(scan_lists_no_value_that_expires_during_a_look)
 {
 	uint64_t ttl_ms;
 
@@ -592,38 +571,5 @@ START_TEST(scan_lists_no_value_that_expires_during_a_look)
 	ck_assert_uint_eq(rival.acted, 1);
 	teardown();
 }
-END_TEST
 
-static Suite *suite(void)
-{
-	Suite *s = suite_create("index, expiry");
-	TCase *t = tcase_create("expiry");
-
-	tcase_add_test(t, value_is_there_until_CLOCK_reaches_its_time);
-	tcase_add_test(t, expired_is_absent_for_each_operation);
-	tcase_add_test(t, living_is_present_for_each_operation);
-	tcase_add_test(t, seconds_and_user_word_come_back);
-	tcase_add_test(t, first_dated_value_waits_for_CLOCK);
-	tcase_add_test(t, sample_is_renewed_only_near_the_end);
-	tcase_add_test(t, server_is_stopped_so_nothing_expires);
-	tcase_add_test(t, slot_is_looked_at_after_CLOCK);
-	tcase_add_test(t, sample_is_younger_than_the_slot_so_it_proves_no_miss);
-	tcase_add_test(t, lost_replace_and_delete_ask_whether_the_rivals_value_lives);
-	tcase_add_test(t, put_loses_to_the_reaper_and_is_not_absorbed);
-	tcase_add_test(t, location_of_a_dated_key_is_not_believed_by_conditional_writes);
-	tcase_add_test(t, cached_value_expires);
-	tcase_add_test(t, exists_of_a_cached_key_asks_the_header_whether_it_lives);
-	tcase_add_test(t, other_word_at_a_location_may_have_expired);
-	tcase_add_test(t, lost_cas_costs_one_more_round_trip);
-	tcase_add_test(t, lost_replace_and_delete_cost_one_more_than_the_next_CAS);
-	tcase_add_test(t, conditional_write_of_a_dated_key_looks_at_its_header_first);
-	tcase_add_test(t, add_and_exists_of_anothers_value_cost_two_round_trips);
-	tcase_add_test(t, after_a_lost_CAS_CLOCK_is_read_before_the_slot);
-	tcase_add_test(t, scan_lists_what_has_not_expired);
-	tcase_add_test(t, scan_reads_CLOCK_before_the_subtable);
-	tcase_add_test(t, scan_lists_no_value_that_expires_during_a_look);
-	suite_add_tcase(s, t);
-	return s;
-}
-
-TEST_MAIN(suite())
+TEST_SUITE("index, expiry")

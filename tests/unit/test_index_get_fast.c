@@ -5,6 +5,7 @@
  */
 #include "config.h"
 
+#include "tests/rig/cases.h"
 #include "tests/rig/loads_rig.h"
 
 /* As farkv_get() calls it; into the caller's memory. */
@@ -42,7 +43,7 @@ static void check_get(struct index_key who, const char *value)
  * The key's own slot is not FROZEN: no other subtable has the key, whatever slots precede
  * it.
  */
-START_TEST(fast_get_passes_frozen_slots)
+TEST(fast_get_passes_frozen_slots)
 {
 	struct index_key second;
 
@@ -54,7 +55,6 @@ START_TEST(fast_get_passes_frozen_slots)
 	ck_assert_uint_eq(index_retries(me.ix), 0);
 	teardown();
 }
-END_TEST
 
 static struct block_header *head_of(struct index_key who)
 {
@@ -62,7 +62,7 @@ static struct block_header *head_of(struct index_key who)
 					       slot_off(*slots_of(who)));
 }
 
-START_TEST(fast_and_slow_get_find_the_same)
+TEST(fast_and_slow_get_find_the_same)
 {
 	struct index_key second;
 	static char large[4000];
@@ -93,10 +93,9 @@ START_TEST(fast_and_slow_get_find_the_same)
 	check_get(k, "");
 	teardown();
 }
-END_TEST
 
 /* The length in the header limits the copy. */
-START_TEST(fast_get_checks_the_length_of_a_block)
+TEST(fast_get_checks_the_length_of_a_block)
 {
 	struct block_header *h;
 
@@ -118,7 +117,6 @@ START_TEST(fast_get_checks_the_length_of_a_block)
 	check_get(k, "second");
 	teardown();
 }
-END_TEST
 
 /* The checksum of the block fits its header, whatever that contains. */
 static void seal(void)
@@ -131,7 +129,7 @@ static void seal(void)
 	memcpy((uint8_t *)h + room - BLOCK_SUM_BYTES, &sum, sizeof(sum));
 }
 
-START_TEST(get_of_another_incarnation_is_corrupt)
+TEST(get_of_another_incarnation_is_corrupt)
 {
 	struct block_header *h;
 
@@ -150,9 +148,8 @@ START_TEST(get_of_another_incarnation_is_corrupt)
 	check_get(k, "second");
 	teardown();
 }
-END_TEST
 
-START_TEST(get_of_a_dated_block_or_one_with_a_user_word_has_them_in_its_view)
+TEST(get_of_a_dated_block_or_one_with_a_user_word_has_them_in_its_view)
 {
 	const uint16_t flags[] = {0, BLOCK_SECONDS, BLOCK_USER, BLOCK_SECONDS | BLOCK_USER};
 	struct block_header *h;
@@ -182,10 +179,9 @@ START_TEST(get_of_a_dated_block_or_one_with_a_user_word_has_them_in_its_view)
 	ck_assert_uint_eq(me.op.view.flags, 0);
 	teardown();
 }
-END_TEST
 
 /* On the slow path the state is that after index_op_start(). */
-START_TEST(slow_get_keeps_the_destination_of_the_request)
+TEST(slow_get_keeps_the_destination_of_the_request)
 {
 	static char large[INDEX_SEGMENT_MIN + 100], into[sizeof(large)];
 	struct index_key absent;
@@ -211,10 +207,9 @@ START_TEST(slow_get_keeps_the_destination_of_the_request)
 	ck_assert_ptr_eq(me.op.key.data, k.data);
 	teardown();
 }
-END_TEST
 
 /* The length of the previous value is not believed of a block that is too small for it. */
-START_TEST(get_of_a_length_beyond_the_block_is_refused)
+TEST(get_of_a_length_beyond_the_block_is_refused)
 {
 	static char large[560];
 	struct block_header *h;
@@ -240,7 +235,6 @@ START_TEST(get_of_a_length_beyond_the_block_is_refused)
 	}
 	teardown();
 }
-END_TEST
 
 static void noted(void)
 {
@@ -263,7 +257,7 @@ static void check_no_block_at(uint64_t unit)
 }
 
 /* No copy starts where no block can be, or exceeds the buffer. */
-START_TEST(fast_get_copies_within_bounds)
+TEST(fast_get_copies_within_bounds)
 {
 	struct index_op fresh;
 	struct index_get_req want;
@@ -289,10 +283,9 @@ START_TEST(fast_get_copies_within_bounds)
 	index_op_fini(me.ix, &fresh);
 	teardown();
 }
-END_TEST
 
 /* Only the second read of the slot reveals it. */
-START_TEST(fast_get_whose_slot_changes_after_the_copy_restarts)
+TEST(fast_get_whose_slot_changes_after_the_copy_restarts)
 {
 	uint64_t retries;
 
@@ -318,7 +311,6 @@ START_TEST(fast_get_whose_slot_changes_after_the_copy_restarts)
 	ck_assert_int_eq(rival.result, 0);
 	teardown();
 }
-END_TEST
 
 static void write_again(void)
 {
@@ -330,7 +322,7 @@ static void write_again(void)
 }
 
 /* ... which a client that follows the protocol never does. */
-START_TEST(fast_get_returns_the_version_of_its_value)
+TEST(fast_get_returns_the_version_of_its_value)
 {
 	setup_over("k", 77);
 	at_block = write_again;
@@ -339,7 +331,6 @@ START_TEST(fast_get_returns_the_version_of_its_value)
 	ck_assert_uint_eq(me.op.view.version, 0xABCDEF);
 	teardown();
 }
-END_TEST
 
 /* The checks read every byte of the block except those between value and checksum. */
 static void check_each_byte(const char *value, size_t end)
@@ -380,7 +371,7 @@ static void check_lengths(const char *key, size_t end)
 	teardown();
 }
 
-START_TEST(get_of_any_length_is_what_was_put)
+TEST(get_of_any_length_is_what_was_put)
 {
 	static const size_t ends[] = {48, 100, 127, 128, 129, 130, 136, 143, 144,
 				      145, 152, 159, 160, 161, 239, 240, 241, 300};
@@ -393,7 +384,6 @@ START_TEST(get_of_any_length_is_what_was_put)
 	for (unsigned i = 0; i < ARRAY_SIZE(keys); i++)
 		check_lengths(keys[i], 140);
 }
-END_TEST
 
 /* ---- batches ----------------------------------------------------------------------- */
 
@@ -435,7 +425,7 @@ static void check_one_of_many(size_t i, const char *value)
 	ck_assert(op->version > 0);
 }
 
-START_TEST(batch_of_gets_finds_what_single_gets_find)
+TEST(batch_of_gets_finds_what_single_gets_find)
 {
 	setup_over("k", 0);
 	many_init();
@@ -448,7 +438,6 @@ START_TEST(batch_of_gets_finds_what_single_gets_find)
 	many_fini();
 	teardown();
 }
-END_TEST
 
 /* A get that stops does not stop the later ones. */
 static const size_t stopped[] = {0, 1, STAGE_OPS - 1, STAGE_OPS, 2 * STAGE_OPS, MOST - 1};
@@ -485,7 +474,7 @@ static void check_most(void)
 			ck_assert_int_eq(many_op[i].result, FARKV_ENOTFOUND);
 }
 
-START_TEST(batch_of_gets_ends_each_get_by_itself)
+TEST(batch_of_gets_ends_each_get_by_itself)
 {
 	struct index_key found;
 
@@ -514,9 +503,8 @@ START_TEST(batch_of_gets_ends_each_get_by_itself)
 	many_fini();
 	teardown();
 }
-END_TEST
 
-START_TEST(batch_of_gets_keeps_each_destination)
+TEST(batch_of_gets_keeps_each_destination)
 {
 	static char into[2][64];
 
@@ -541,10 +529,9 @@ START_TEST(batch_of_gets_keeps_each_destination)
 	many_fini();
 	teardown();
 }
-END_TEST
 
 /* Their slots are read together, and later ones change meanwhile. */
-START_TEST(batch_of_gets_checks_each_slot_after_its_copy)
+TEST(batch_of_gets_checks_each_slot_after_its_copy)
 {
 	static const char *const values[] = {"theirs", "longer than that was", ""};
 	struct index_key first;
@@ -578,10 +565,9 @@ START_TEST(batch_of_gets_checks_each_slot_after_its_copy)
 	many_fini();
 	teardown();
 }
-END_TEST
 
 /* The lane is broken for loads, so they start but do not run. */
-START_TEST(batch_of_gets_on_a_broken_lane_stays_pending)
+TEST(batch_of_gets_on_a_broken_lane_stays_pending)
 {
 	setup_over("k", 77);
 	many_init();
@@ -595,31 +581,5 @@ START_TEST(batch_of_gets_on_a_broken_lane_stays_pending)
 	many_fini();
 	teardown();
 }
-END_TEST
 
-static Suite *suite(void)
-{
-	Suite *s = suite_create("index, fast gets");
-	TCase *t = tcase_create("fast path");
-
-	tcase_add_test(t, fast_and_slow_get_find_the_same);
-	tcase_add_test(t, slow_get_keeps_the_destination_of_the_request);
-	tcase_add_test(t, fast_get_copies_within_bounds);
-	tcase_add_test(t, fast_get_passes_frozen_slots);
-	tcase_add_test(t, fast_get_checks_the_length_of_a_block);
-	tcase_add_test(t, get_of_another_incarnation_is_corrupt);
-	tcase_add_test(t, get_of_a_dated_block_or_one_with_a_user_word_has_them_in_its_view);
-	tcase_add_test(t, get_of_a_length_beyond_the_block_is_refused);
-	tcase_add_test(t, fast_get_whose_slot_changes_after_the_copy_restarts);
-	tcase_add_test(t, fast_get_returns_the_version_of_its_value);
-	tcase_add_test(t, get_of_any_length_is_what_was_put);
-	tcase_add_test(t, batch_of_gets_finds_what_single_gets_find);
-	tcase_add_test(t, batch_of_gets_ends_each_get_by_itself);
-	tcase_add_test(t, batch_of_gets_keeps_each_destination);
-	tcase_add_test(t, batch_of_gets_checks_each_slot_after_its_copy);
-	tcase_add_test(t, batch_of_gets_on_a_broken_lane_stays_pending);
-	suite_add_tcase(s, t);
-	return s;
-}
-
-TEST_MAIN(suite())
+TEST_SUITE("index, fast gets")

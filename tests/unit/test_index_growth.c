@@ -6,9 +6,10 @@
 #include <string.h>
 
 #include "common/region/hash.h"
+#include "tests/rig/cases.h"
 #include "tests/rig/index_rig.h"
 
-START_TEST(insert_into_a_full_window_waits_for_growth_and_others_go_on)
+TEST_LOOP(insert_into_a_full_window_waits_for_growth_and_others_go_on, 0, 2)
 {
 	char names[WINDOW_SLOTS + 1][8];
 	struct index_op *op = &me.op;
@@ -39,7 +40,6 @@ START_TEST(insert_into_a_full_window_waits_for_growth_and_others_go_on)
 	ck_assert_int_eq(run(&me, INDEX_ADD, key_at("k0", ANY_FP), "v", 0), 0);
 	teardown();
 }
-END_TEST
 
 /* Freeze a subtable and copy its live slots into a new one. */
 static uint64_t migrate_copy(uint64_t entry)
@@ -76,7 +76,7 @@ static void freeze_only(void)
 static const enum index_kind writers[] = {INDEX_PUT, INDEX_ADD, INDEX_REPLACE,
 					  INDEX_CAS, INDEX_DELETE};
 
-START_TEST(frozen_subtable_lets_readers_read_and_writers_wait)
+TEST_LOOP(frozen_subtable_lets_readers_read_and_writers_wait, 0, 2)
 {
 	struct index_key k = key_at("k", 5), none = key_at("none", 6);
 
@@ -94,9 +94,8 @@ START_TEST(frozen_subtable_lets_readers_read_and_writers_wait)
 	check_value(&me, k, "v");
 	teardown();
 }
-END_TEST
 
-START_TEST(writer_that_waited_for_a_migration_finishes_in_the_new_subtable)
+TEST_LOOP(writer_that_waited_for_a_migration_finishes_in_the_new_subtable, 0, 2)
 {
 	struct index_key k = key_at("k", 5);
 	struct index_op *op = &me.op;
@@ -114,7 +113,6 @@ START_TEST(writer_that_waited_for_a_migration_finishes_in_the_new_subtable)
 	check_no_duplicates(k);
 	teardown();
 }
-END_TEST
 
 /* Blocks of class 0 in reach of `me`; all are put back. */
 static unsigned blocks_at_hand(void)
@@ -133,7 +131,7 @@ static unsigned blocks_at_hand(void)
  * A waiting operation has returned its block to the allocator, which answers the server's
  * questions about blocks.
  */
-START_TEST(waiting_operations_hold_no_block)
+TEST(waiting_operations_hold_no_block)
 {
 	static const enum index_kind kinds[] = {INDEX_PUT, INDEX_REPLACE};
 	struct index_key k = key_at("k", 5);
@@ -174,9 +172,8 @@ START_TEST(waiting_operations_hold_no_block)
 		teardown();
 	}
 }
-END_TEST
 
-START_TEST(waiting_for_growth_holds_no_block)
+TEST(waiting_for_growth_holds_no_block)
 {
 	char names[WINDOW_SLOTS][8];
 	unsigned n;
@@ -197,9 +194,8 @@ START_TEST(waiting_for_growth_holds_no_block)
 	ck_assert_uint_eq(blocks_at_hand(), n);
 	teardown();
 }
-END_TEST
 
-START_TEST(stale_entry_leads_every_operation_to_the_new_subtable)
+TEST_LOOP(stale_entry_leads_every_operation_to_the_new_subtable, 0, 2)
 {
 	struct index_key k = key_at("k", 5);
 
@@ -227,7 +223,6 @@ START_TEST(stale_entry_leads_every_operation_to_the_new_subtable)
 	check_value(&other, key_at("fresh", 7), "f");
 	teardown();
 }
-END_TEST
 
 static struct index_key frozen_key;
 
@@ -260,7 +255,7 @@ static void double_and_migrate(void)
 }
 
 /* the trap: a check against the old array by an index of the wrong depth */
-START_TEST(frozen_slot_after_a_doubling_makes_clients_read_the_directory)
+TEST_LOOP(frozen_slot_after_a_doubling_makes_clients_read_the_directory, 0, 2)
 {
 	struct index_key k = key_of("doubling");
 	unsigned round;
@@ -282,10 +277,9 @@ START_TEST(frozen_slot_after_a_doubling_makes_clients_read_the_directory)
 	check_no_duplicates(k);
 	teardown();
 }
-END_TEST
 
 /* The subtable is frozen, or moved, before each request of each operation. */
-START_TEST(migration_before_any_request_of_an_operation_is_survived)
+TEST_LOOP(migration_before_any_request_of_an_operation_is_survived, 0, 2)
 {
 	static const int opcodes[] = {XPORT_READ, XPORT_WRITE, XPORT_CAS};
 	static const enum index_kind kinds[] = {INDEX_GET, INDEX_PUT,
@@ -317,9 +311,8 @@ START_TEST(migration_before_any_request_of_an_operation_is_survived)
 				teardown();
 			}
 }
-END_TEST
 
-START_TEST(insert_frozen_before_its_cas_never_lands_in_the_old_subtable)
+TEST(insert_frozen_before_its_cas_never_lands_in_the_old_subtable)
 {
 	struct index_key k = key_at("ins", 9);
 
@@ -332,31 +325,5 @@ START_TEST(insert_frozen_before_its_cas_never_lands_in_the_old_subtable)
 	check_no_duplicates(k);
 	teardown();
 }
-END_TEST
 
-static Suite *suite(void)
-{
-	Suite *s = suite_create("index, growth");
-	TCase *t = tcase_create("growth");
-
-	tcase_add_loop_test(
-		t, insert_into_a_full_window_waits_for_growth_and_others_go_on, 0, 2);
-	tcase_add_loop_test(
-		t, frozen_subtable_lets_readers_read_and_writers_wait, 0, 2);
-	tcase_add_loop_test(
-		t, writer_that_waited_for_a_migration_finishes_in_the_new_subtable, 0, 2);
-	tcase_add_test(t, waiting_operations_hold_no_block);
-	tcase_add_test(t, waiting_for_growth_holds_no_block);
-	tcase_add_loop_test(
-		t, stale_entry_leads_every_operation_to_the_new_subtable, 0, 2);
-	tcase_add_loop_test(
-		t, frozen_slot_after_a_doubling_makes_clients_read_the_directory, 0, 2);
-	tcase_add_loop_test(
-		t, migration_before_any_request_of_an_operation_is_survived, 0, 2);
-	tcase_add_test(
-		t, insert_frozen_before_its_cas_never_lands_in_the_old_subtable);
-	suite_add_tcase(s, t);
-	return s;
-}
-
-TEST_MAIN(suite())
+TEST_SUITE("index, growth")

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "tests/rig/cached_rig.h"
+#include "tests/rig/cases.h"
 
 #define KEYS 400u
 
@@ -79,7 +80,7 @@ static uint64_t marks_of(enum index_kind kind, const char *value, struct cost ea
 	return marks;
 }
 
-START_TEST(get_over_mapped_memory_marks_its_key_and_an_insert_does_not)
+TEST(get_over_mapped_memory_marks_its_key_and_an_insert_does_not)
 {
 	struct index_key k;
 
@@ -101,9 +102,8 @@ START_TEST(get_over_mapped_memory_marks_its_key_and_an_insert_does_not)
 	ck_assert_uint_eq(hot(), 0);
 	teardown();
 }
-END_TEST
 
-START_TEST(get_that_finds_a_location_marks_every_second_key_once_without_a_round_trip)
+TEST_LOOP(get_that_finds_a_location_marks_every_second_key_once_without_a_round_trip, 0, 2)
 {
 	uint64_t marks;
 
@@ -118,9 +118,8 @@ START_TEST(get_that_finds_a_location_marks_every_second_key_once_without_a_round
 	ck_assert_uint_eq(marks_of(INDEX_GET, NULL, COST(1, 0, 0, 0)), 0);
 	teardown();
 }
-END_TEST
 
-START_TEST(own_insert_is_marked_at_its_first_use_and_not_before)
+TEST_LOOP(own_insert_is_marked_at_its_first_use_and_not_before, 0, 2)
 {
 	uint64_t marks;
 
@@ -134,9 +133,8 @@ START_TEST(own_insert_is_marked_at_its_first_use_and_not_before)
 	ck_assert_uint_eq(marks_of(INDEX_GET, NULL, COST(1, 0, 0, 0)), 0);
 	teardown();
 }
-END_TEST
 
-START_TEST(overwrite_marks_every_second_key_once)
+TEST_LOOP(overwrite_marks_every_second_key_once, 0, 2)
 {
 	uint64_t marks;
 
@@ -154,9 +152,8 @@ START_TEST(overwrite_marks_every_second_key_once)
 	check_value(&other, key_of(name[0]), "third");
 	teardown();
 }
-END_TEST
 
-START_TEST(exists_and_delete_do_not_mark)
+TEST_LOOP(exists_and_delete_do_not_mark, 0, 2)
 {
 	begin_cache(_i);
 	all(&other, INDEX_PUT, "v");
@@ -165,9 +162,8 @@ START_TEST(exists_and_delete_do_not_mark)
 	ck_assert_uint_eq(hot(), 0);
 	teardown();
 }
-END_TEST
 
-START_TEST(lane_without_the_right_to_write_does_not_mark)
+TEST(lane_without_the_right_to_write_does_not_mark)
 {
 	const struct xport_fault_config cfg = {.hide_direct = true, .hook = rival_hook};
 	struct xport_lane *lane;
@@ -184,9 +180,8 @@ START_TEST(lane_without_the_right_to_write_does_not_mark)
 	ck_assert_uint_eq(hot(), 0);
 	teardown();
 }
-END_TEST
 
-START_TEST(region_that_refuses_has_no_marks)
+TEST_LOOP(region_that_refuses_has_no_marks, 0, 2)
 {
 	names();
 	begin(_i);
@@ -196,23 +191,5 @@ START_TEST(region_that_refuses_has_no_marks)
 	check(INDEX_GET, key_of(name[0]), NULL, 0, 0, GET_COST, 1);
 	teardown();
 }
-END_TEST
 
-static Suite *suite(void)
-{
-	Suite *s = suite_create("index_heat");
-	TCase *t = tcase_create("heat");
-
-	tcase_add_test(t, get_over_mapped_memory_marks_its_key_and_an_insert_does_not);
-	tcase_add_loop_test(t,
-			    get_that_finds_a_location_marks_every_second_key_once_without_a_round_trip,
-			    0, 2);
-	tcase_add_loop_test(t, own_insert_is_marked_at_its_first_use_and_not_before, 0, 2);
-	tcase_add_loop_test(t, overwrite_marks_every_second_key_once, 0, 2);
-	tcase_add_loop_test(t, exists_and_delete_do_not_mark, 0, 2);
-	tcase_add_test(t, lane_without_the_right_to_write_does_not_mark);
-	tcase_add_loop_test(t, region_that_refuses_has_no_marks, 0, 2);
-	suite_add_tcase(s, t);
-	return s;
-}
-TEST_MAIN(suite())
+TEST_SUITE("index_heat")

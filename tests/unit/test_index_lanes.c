@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "tests/rig/cases.h"
 #include "tests/rig/index_rig.h"
 
 /* A card that stops answering after some posts; it may still execute requests. */
@@ -106,7 +107,7 @@ static int run_mute(struct fake_client *c, unsigned answers, bool obeys,
 	return op->result;
 }
 
-START_TEST(silent_card_ends_calls_at_the_deadline_and_a_cas_is_maybe)
+TEST_LOOP(silent_card_ends_calls_at_the_deadline_and_a_cas_is_maybe, 0, 6)
 {
 	static const enum index_kind kinds[] = {INDEX_PUT, INDEX_DELETE,
 						INDEX_GET};
@@ -144,9 +145,8 @@ START_TEST(silent_card_ends_calls_at_the_deadline_and_a_cas_is_maybe)
 	ck_assert_int_eq(maybe, kind != INDEX_GET);
 	teardown();
 }
-END_TEST
 
-START_TEST(break_at_any_request_fails_reads_and_leaves_writes_maybe_or_undone)
+TEST(break_at_any_request_fails_reads_and_leaves_writes_maybe_or_undone)
 {
 	struct index_key k = key_of("k");
 
@@ -183,22 +183,5 @@ START_TEST(break_at_any_request_fails_reads_and_leaves_writes_maybe_or_undone)
 			teardown();
 		}
 }
-END_TEST
 
-static Suite *suite(void)
-{
-	Suite *s = suite_create("index, lanes");
-	TCase *t = tcase_create("lanes");
-
-	tcase_add_loop_test(
-		t,
-		silent_card_ends_calls_at_the_deadline_and_a_cas_is_maybe,
-		0, 6);
-	tcase_add_test(
-		t,
-		break_at_any_request_fails_reads_and_leaves_writes_maybe_or_undone);
-	suite_add_tcase(s, t);
-	return s;
-}
-
-TEST_MAIN(suite())
+TEST_SUITE("index, lanes")

@@ -5,9 +5,10 @@
  */
 #include "config.h"
 
+#include "tests/rig/cases.h"
 #include "tests/rig/loads_rig.h"
 
-START_TEST(put_over_a_value_or_a_tombstone_is_fast)
+TEST(put_over_a_value_or_a_tombstone_is_fast)
 {
 	setup_over("k", 0);
 	check_value(&other, k, "second");
@@ -23,7 +24,6 @@ START_TEST(put_over_a_value_or_a_tombstone_is_fast)
 	ck_assert(!me.op.has_spare);
 	teardown();
 }
-END_TEST
 
 /* As farkv_put() calls it. */
 static bool put_by_key(struct index_key who, const char *value)
@@ -34,7 +34,7 @@ static bool put_by_key(struct index_key who, const char *value)
 	return index_put(me.ix, &me.op, at);
 }
 
-START_TEST(put_by_a_prefetched_location_is_a_put)
+TEST(put_by_a_prefetched_location_is_a_put)
 {
 	struct effort before;
 
@@ -58,9 +58,8 @@ START_TEST(put_by_a_prefetched_location_is_a_put)
 	check_value(&other, k, "fourth");
 	teardown();
 }
-END_TEST
 
-START_TEST(put_that_finds_another_key_first_searches_on)
+TEST(put_that_finds_another_key_first_searches_on)
 {
 	struct effort before;
 	struct index_key second;
@@ -84,7 +83,6 @@ START_TEST(put_that_finds_another_key_first_searches_on)
 	index_abandon(me.ix, &me.op, FARKV_ETIMEDOUT);
 	teardown();
 }
-END_TEST
 
 static struct index_key twin; /* as long as `k`, of its line and fingerprint */
 
@@ -122,7 +120,7 @@ static void check_twins(void)
 }
 
 /* The slot that it takes for its key's is another one, and its swap is lost. */
-START_TEST(put_that_read_a_torn_block_stores_its_value)
+TEST(put_that_read_a_torn_block_stores_its_value)
 {
 	setup_twins();
 	at_key = reuse;
@@ -130,7 +128,6 @@ START_TEST(put_that_read_a_torn_block_stores_its_value)
 	ck_assert_ptr_null(at_key);
 	check_twins();
 }
-END_TEST
 
 static void damage(size_t at)
 {
@@ -142,7 +139,7 @@ static const size_t telling[] = {offsetof(struct block_header, key_len),
 				 offsetof(struct block_header, inc_flags),
 				 BLOCK_HEADER_BYTES};
 
-START_TEST(put_over_a_block_with_a_damaged_header_or_key_is_refused)
+TEST_EACH(put_over_a_block_with_a_damaged_header_or_key_is_refused, telling)
 {
 	setup_over("k", 77);
 	damage(telling[_i]);
@@ -153,14 +150,13 @@ START_TEST(put_over_a_block_with_a_damaged_header_or_key_is_refused)
 	check_value(&other, k, "fourth");
 	teardown();
 }
-END_TEST
 
 /* Parts that it replaces anyway: version, the value's length, checksum. */
 static const size_t replaced[] = {offsetof(struct block_header, version),
 				  offsetof(struct block_header, value_len),
 				  BLOCK_HEADER_BYTES - 1};
 
-START_TEST(put_over_a_damaged_value_replaces_it)
+TEST_EACH(put_over_a_damaged_value_replaces_it, replaced)
 {
 	setup_over("k", 77);
 	damage(replaced[_i]);
@@ -170,9 +166,8 @@ START_TEST(put_over_a_damaged_value_replaces_it)
 	check_no_duplicates(k);
 	teardown();
 }
-END_TEST
 
-START_TEST(put_that_finds_its_slot_frozen_leaves_it_so)
+TEST(put_that_finds_its_slot_frozen_leaves_it_so)
 {
 	struct index_op *op = &me.op;
 	struct effort before;
@@ -197,10 +192,9 @@ START_TEST(put_that_finds_its_slot_frozen_leaves_it_so)
 	check_value(&other, k, "mine");
 	teardown();
 }
-END_TEST
 
 /* The session may be over, and the slot may belong to others. */
-START_TEST(put_whose_lane_breaks_while_it_writes_swaps_nothing)
+TEST(put_whose_lane_breaks_while_it_writes_swaps_nothing)
 {
 	struct index_op *op = &me.op;
 	struct effort before;
@@ -215,23 +209,21 @@ START_TEST(put_whose_lane_breaks_while_it_writes_swaps_nothing)
 	check_value(&other, k, "second");
 	teardown();
 }
-END_TEST
 
 /* A value that fills a block's `room` with this key, and its neighbours in length. */
 static const uint32_t rooms[] = {SHM_SMALL_MAX, SHM_SMALL_MAX + 8, 1064, IMAGE_MAX, IMAGE_MAX + 8,
 				 BLOCK_PAST_CACHE, BLOCK_PAST_CACHE + 64, PUT_ROOM_MAX,
 				 PUT_ROOM_MAX + 8};
 
-START_TEST(fast_path_class_of_any_size_is_the_class_of_the_format)
+TEST(fast_path_class_of_any_size_is_the_class_of_the_format)
 {
 	for (size_t room = 40; room < 4 * SHM_SMALL_MAX; room += 8)
 		ck_assert_uint_eq(shm_class(room), class_for(room));
 	for (uint8_t cls = 0; cls < SHM_CLASSES; cls++)
 		ck_assert_uint_eq(shm_bytes[cls], class_bytes(cls));
 }
-END_TEST
 
-START_TEST(put_of_any_length_is_fast)
+TEST_EACH(put_of_any_length_is_fast, rooms)
 {
 	uint32_t room = rooms[_i];
 	char *value = malloc(room);
@@ -253,10 +245,9 @@ START_TEST(put_of_any_length_is_fast)
 	teardown();
 	free(value);
 }
-END_TEST
 
 /* A key of the compared length, and a longer one. */
-START_TEST(put_of_a_long_key_is_fast)
+TEST_LOOP(put_of_a_long_key_is_fast, 0, 2)
 {
 	char name[PUT_KEY_MAX + 2];
 
@@ -272,9 +263,8 @@ START_TEST(put_of_a_long_key_is_fast)
 	check_no_duplicates(k);
 	teardown();
 }
-END_TEST
 
-START_TEST(put_retires_the_block_that_it_replaces)
+TEST(put_retires_the_block_that_it_replaces)
 {
 	uint32_t resting;
 
@@ -285,10 +275,9 @@ START_TEST(put_retires_the_block_that_it_replaces)
 	ck_assert_uint_eq(alloc_deferred_count(me.alloc, 0), resting + 1);
 	teardown();
 }
-END_TEST
 
 /* When it took the last spare block, or a block is exhausted, the caller has to act. */
-START_TEST(put_without_a_spare_or_with_an_exhausted_block_reports_it)
+TEST(put_without_a_spare_or_with_an_exhausted_block_reports_it)
 {
 	struct block_ref last[16];
 	unsigned n = 0;
@@ -319,10 +308,9 @@ START_TEST(put_without_a_spare_or_with_an_exhausted_block_reports_it)
 	ck_assert(!me.op.has_spare);
 	teardown();
 }
-END_TEST
 
 /* It retires the last incarnation of its own block. */
-START_TEST(put_that_exhausts_a_block_reports_it)
+TEST(put_that_exhausts_a_block_reports_it)
 {
 	struct block_ref exhausted = {0};
 
@@ -340,9 +328,8 @@ START_TEST(put_that_exhausts_a_block_reports_it)
 	ck_assert(!me.op.has_spare);
 	teardown();
 }
-END_TEST
 
-START_TEST(put_that_loses_reports_no_spare_block)
+TEST(put_that_loses_reports_no_spare_block)
 {
 	struct index_op *op = &me.op;
 
@@ -355,7 +342,6 @@ START_TEST(put_that_loses_reports_no_spare_block)
 	ck_assert(!op->has_spare);
 	teardown();
 }
-END_TEST
 
 /* Counts the spins; the rival writes during the first. */
 static unsigned spins;
@@ -372,7 +358,7 @@ static uint32_t bound_of(const struct index *ix)
 }
 
 /* It lost to a blind write, is absorbed, and lets the winner continue. */
-START_TEST(absorbed_put_backs_off_longer_each_time)
+TEST(absorbed_put_backs_off_longer_each_time)
 {
 	unsigned bound = BACKOFF_MIN;
 
@@ -396,10 +382,9 @@ START_TEST(absorbed_put_backs_off_longer_each_time)
 	}
 	teardown();
 }
-END_TEST
 
 /* Each of its versions is current when read and stale when used. */
-START_TEST(cas_that_lost_a_race_backs_off_and_one_of_an_old_version_does_not)
+TEST(cas_that_lost_a_race_backs_off_and_one_of_an_old_version_does_not)
 {
 	uint64_t version;
 	unsigned bound = BACKOFF_MIN;
@@ -423,9 +408,8 @@ START_TEST(cas_that_lost_a_race_backs_off_and_one_of_an_old_version_does_not)
 	ck_assert_uint_le(bound_of(me.ix), bound);
 	teardown();
 }
-END_TEST
 
-START_TEST(writes_that_win_halve_the_backoff)
+TEST(writes_that_win_halve_the_backoff)
 {
 	struct backoff b = {.bound = BACKOFF_MAX, .writes = UINT32_MAX};
 
@@ -436,36 +420,5 @@ START_TEST(writes_that_win_halve_the_backoff)
 	/* Another session has its own bound. */
 	ck_assert_uint_eq(backoff_bound(&(struct backoff){0}, 0), BACKOFF_MIN);
 }
-END_TEST
 
-static Suite *suite(void)
-{
-	Suite *s = suite_create("index, fast puts");
-	TCase *t = tcase_create("fast path");
-
-	tcase_add_test(t, fast_path_class_of_any_size_is_the_class_of_the_format);
-	tcase_add_test(t, put_over_a_value_or_a_tombstone_is_fast);
-	tcase_add_test(t, put_by_a_prefetched_location_is_a_put);
-	tcase_add_test(t, put_that_finds_another_key_first_searches_on);
-	tcase_add_test(t, put_that_read_a_torn_block_stores_its_value);
-	tcase_add_loop_test(t, put_over_a_block_with_a_damaged_header_or_key_is_refused,
-			    0, (int)ARRAY_SIZE(telling));
-	tcase_add_loop_test(t, put_over_a_damaged_value_replaces_it, 0,
-			    (int)ARRAY_SIZE(replaced));
-	tcase_add_test(t, put_that_finds_its_slot_frozen_leaves_it_so);
-	tcase_add_test(t, put_whose_lane_breaks_while_it_writes_swaps_nothing);
-	tcase_add_loop_test(t, put_of_any_length_is_fast, 0,
-			    (int)ARRAY_SIZE(rooms));
-	tcase_add_loop_test(t, put_of_a_long_key_is_fast, 0, 2);
-	tcase_add_test(t, put_retires_the_block_that_it_replaces);
-	tcase_add_test(t, put_without_a_spare_or_with_an_exhausted_block_reports_it);
-	tcase_add_test(t, put_that_exhausts_a_block_reports_it);
-	tcase_add_test(t, put_that_loses_reports_no_spare_block);
-	tcase_add_test(t, absorbed_put_backs_off_longer_each_time);
-	tcase_add_test(t, cas_that_lost_a_race_backs_off_and_one_of_an_old_version_does_not);
-	tcase_add_test(t, writes_that_win_halve_the_backoff);
-	suite_add_tcase(s, t);
-	return s;
-}
-
-TEST_MAIN(suite())
+TEST_SUITE("index, fast puts")

@@ -2,9 +2,10 @@
 /* Operations whose compare-and-swap loses, by winner, and their results. */
 #include "config.h"
 
+#include "tests/rig/cases.h"
 #include "tests/rig/index_rig.h"
 
-START_TEST(put_loses_to_blind_put_is_absorbed_with_one_cas)
+TEST(put_loses_to_blind_put_is_absorbed_with_one_cas)
 {
 	struct index_key k;
 	uint64_t cas;
@@ -20,9 +21,8 @@ START_TEST(put_loses_to_blind_put_is_absorbed_with_one_cas)
 	check_value(&me, k, "rival");
 	teardown();
 }
-END_TEST
 
-START_TEST(put_loses_to_blind_delete_is_absorbed)
+TEST(put_loses_to_blind_delete_is_absorbed)
 {
 	struct index_key k;
 
@@ -35,9 +35,8 @@ START_TEST(put_loses_to_blind_delete_is_absorbed)
 	ABSENT(&me, k);
 	teardown();
 }
-END_TEST
 
-START_TEST(put_loses_to_conditional_write_is_not_absorbed)
+TEST(put_loses_to_conditional_write_is_not_absorbed)
 {
 	struct index_key k;
 
@@ -50,9 +49,8 @@ START_TEST(put_loses_to_conditional_write_is_not_absorbed)
 	check_value(&me, k, "mine");
 	teardown();
 }
-END_TEST
 
-START_TEST(insert_loses_empty_to_other_fingerprint_takes_next_slot)
+TEST(insert_loses_empty_to_other_fingerprint_takes_next_slot)
 {
 	setup(true);
 	rival_sets(XPORT_CAS, rival_op, INDEX_PUT, key_at("b", 2), "vb");
@@ -63,9 +61,8 @@ START_TEST(insert_loses_empty_to_other_fingerprint_takes_next_slot)
 	ck_assert_uint_eq(slot_fp(slots_of(key_at("a", 1))[1]), 1);
 	teardown();
 }
-END_TEST
 
-START_TEST(insert_loses_empty_to_other_key_of_same_fingerprint_is_not_absorbed)
+TEST(insert_loses_empty_to_other_key_of_same_fingerprint_is_not_absorbed)
 {
 	setup(true);
 	rival_sets(XPORT_CAS, rival_op, INDEX_PUT, key_at("b", 1), "vb");
@@ -74,9 +71,8 @@ START_TEST(insert_loses_empty_to_other_key_of_same_fingerprint_is_not_absorbed)
 	check_value(&me, key_at("b", 1), "vb");
 	teardown();
 }
-END_TEST
 
-START_TEST(insert_loses_empty_to_same_key_makes_no_duplicate)
+TEST(insert_loses_empty_to_same_key_makes_no_duplicate)
 {
 	struct index_key k = key_at("a", 1);
 
@@ -90,9 +86,8 @@ START_TEST(insert_loses_empty_to_same_key_makes_no_duplicate)
 	ck_assert(slot_is_null(slots_of(k)[1]));
 	teardown();
 }
-END_TEST
 
-START_TEST(add_loses_empty_to_same_key_says_exists)
+TEST(add_loses_empty_to_same_key_says_exists)
 {
 	struct index_key k = key_at("a", 1);
 
@@ -102,9 +97,8 @@ START_TEST(add_loses_empty_to_same_key_says_exists)
 	check_value(&me, k, "rival");
 	teardown();
 }
-END_TEST
 
-START_TEST(conditional_operations_never_absorb)
+TEST(conditional_operations_never_absorb)
 {
 	struct index_key k;
 	uint64_t v;
@@ -132,7 +126,6 @@ START_TEST(conditional_operations_never_absorb)
 	ABSENT(&me, k);
 	teardown();
 }
-END_TEST
 
 static void rival_deletes_its_version(void)
 {
@@ -141,7 +134,7 @@ static void rival_deletes_its_version(void)
 }
 
 /* Had the put come just before it, the conditional delete would have failed. */
-START_TEST(put_that_loses_to_a_conditional_delete_is_not_absorbed)
+TEST(put_that_loses_to_a_conditional_delete_is_not_absorbed)
 {
 	struct index_key k;
 
@@ -156,9 +149,8 @@ START_TEST(put_that_loses_to_a_conditional_delete_is_not_absorbed)
 	check_value(&other, k, "mine");
 	teardown();
 }
-END_TEST
 
-START_TEST(conditional_delete_that_loses_to_a_write_removes_nothing)
+TEST(conditional_delete_that_loses_to_a_write_removes_nothing)
 {
 	struct index_key k;
 	uint64_t v;
@@ -176,28 +168,5 @@ START_TEST(conditional_delete_that_loses_to_a_write_removes_nothing)
 	ABSENT(&me, k);
 	teardown();
 }
-END_TEST
 
-static Suite *suite(void)
-{
-	Suite *s = suite_create("index, rivals");
-	TCase *t = tcase_create("rivals");
-
-	tcase_add_test(t, put_loses_to_blind_put_is_absorbed_with_one_cas);
-	tcase_add_test(t, put_loses_to_blind_delete_is_absorbed);
-	tcase_add_test(t, put_loses_to_conditional_write_is_not_absorbed);
-	tcase_add_test(t,
-		       insert_loses_empty_to_other_fingerprint_takes_next_slot);
-	tcase_add_test(
-		t,
-		insert_loses_empty_to_other_key_of_same_fingerprint_is_not_absorbed);
-	tcase_add_test(t, insert_loses_empty_to_same_key_makes_no_duplicate);
-	tcase_add_test(t, add_loses_empty_to_same_key_says_exists);
-	tcase_add_test(t, conditional_operations_never_absorb);
-	tcase_add_test(t, put_that_loses_to_a_conditional_delete_is_not_absorbed);
-	tcase_add_test(t, conditional_delete_that_loses_to_a_write_removes_nothing);
-	suite_add_tcase(s, t);
-	return s;
-}
-
-TEST_MAIN(suite())
+TEST_SUITE("index, rivals")

@@ -9,6 +9,7 @@
 #include "common/base/err.h"
 #include "common/index/scan.h"
 #include "common/region/hash.h"
+#include "tests/rig/cases.h"
 #include "tests/rig/index_rig.h"
 
 #define KEYS 240u /* k0 to k239, in two subtables */
@@ -100,16 +101,15 @@ static void end(void)
 
 /* ---- without rivals ------------------------------------------------------------------- */
 
-START_TEST(empty_index_lists_nothing_and_ends)
+TEST_LOOP(empty_index_lists_nothing_and_ends, 0, 2)
 {
 	begin(_i);
 	ck_assert_uint_eq(scan_all(&me, SIZE_MAX), 2);
 	ck_assert_uint_eq(strangers, 0);
 	end();
 }
-END_TEST
 
-START_TEST(each_key_with_a_value_is_listed_once_in_the_order_of_hashes)
+TEST_LOOP(each_key_with_a_value_is_listed_once_in_the_order_of_hashes, 0, 2)
 {
 	begin(_i);
 	fill(&other);
@@ -124,9 +124,8 @@ START_TEST(each_key_with_a_value_is_listed_once_in_the_order_of_hashes)
 	ck_assert_uint_eq(strangers, 1);
 	end();
 }
-END_TEST
 
-START_TEST(item_has_length_and_version_of_the_value)
+TEST_LOOP(item_has_length_and_version_of_the_value, 0, 2)
 {
 	const struct farkv_scan_item *items;
 	uint64_t cursor = 0;
@@ -141,7 +140,6 @@ START_TEST(item_has_length_and_version_of_the_value)
 	ck_assert_int_eq(run(&me, INDEX_CAS, key_at("k", 5), "w", items[0].version), 0);
 	end();
 }
-END_TEST
 
 /* ---- keys of one hash -------------------------------------------------------------------- */
 
@@ -201,7 +199,7 @@ static struct index_key key_listed(size_t at, char name[8])
 	return key_of(name);
 }
 
-START_TEST(two_keys_of_one_hash_at_a_calls_end_are_both_listed_once)
+TEST_LOOP(two_keys_of_one_hash_at_a_calls_end_are_both_listed_once, 0, 2)
 {
 	uint64_t cursor = 0;
 	uint8_t twin[8];
@@ -224,14 +222,13 @@ START_TEST(two_keys_of_one_hash_at_a_calls_end_are_both_listed_once)
 	ck_assert_uint_eq(strangers, 1);
 	end();
 }
-END_TEST
 
 /* ---- keys that fill the room ------------------------------------------------------------- */
 
 #define LONG_KEYS 300u
 
 /* Keys of 65535 bytes: 19 MiB, more than twice what a call returns. */
-START_TEST(longest_keys_are_listed_once_by_several_calls)
+TEST(longest_keys_are_listed_once_by_several_calls)
 {
 	uint8_t twin[8], times[LONG_KEYS] = {0};
 	char *key = malloc(FARKV_KEY_MAX + 1);
@@ -276,7 +273,6 @@ START_TEST(longest_keys_are_listed_once_by_several_calls)
 	free(key);
 	end();
 }
-END_TEST
 
 /* ---- migrations and rivals between any two requests ------------------------------------- */
 
@@ -418,23 +414,21 @@ static void run_course(unsigned at, unsigned steps, unsigned kind, void (*also)(
 /* Requests of a quiet scan: two subtables, 240 heads. */
 #define REQUESTS 250u
 
-START_TEST(migration_that_begins_at_any_request_hides_no_key_and_repeats_none)
+TEST_LOOP(migration_that_begins_at_any_request_hides_no_key_and_repeats_none, 0, 8)
 {
 	for (unsigned at = 0; at < REQUESTS; at += at < 8 || (at > 118 && at < 128) ? 1 : 5)
 		for (unsigned steps = 1; steps <= 5; steps++)
 			run_course(at, steps, (unsigned)_i, NULL);
 }
-END_TEST
 
-START_TEST(writers_during_a_migration_hide_no_key_and_repeat_none)
+TEST_LOOP(writers_during_a_migration_hide_no_key_and_repeat_none, 0, 8)
 {
 	for (unsigned at = 0; at < REQUESTS; at += 9)
 		run_course(at, 5, (unsigned)_i, course_write);
 }
-END_TEST
 
 /* A key that was stored in the new half, before the old one is left, is present. */
-START_TEST(half_published_split_does_not_hide_keys_of_the_published_half)
+TEST_LOOP(half_published_split_does_not_hide_keys_of_the_published_half, 0, 2)
 {
 	struct index_key k;
 
@@ -458,9 +452,8 @@ START_TEST(half_published_split_does_not_hide_keys_of_the_published_half)
 	ck_assert_uint_eq(strangers, 1);
 	end();
 }
-END_TEST
 
-START_TEST(frozen_subtable_is_listed_while_the_server_stands_still)
+TEST_LOOP(frozen_subtable_is_listed_while_the_server_stands_still, 0, 2)
 {
 	begin(_i);
 	fill(&other);
@@ -471,7 +464,6 @@ START_TEST(frozen_subtable_is_listed_while_the_server_stands_still)
 	check_all_once("frozen", 0);
 	end();
 }
-END_TEST
 
 /* ---- torn words --------------------------------------------------------------------------- */
 
@@ -484,7 +476,7 @@ static void tear_write(void *arg)
 		course_write();
 }
 
-START_TEST(torn_words_hide_no_key_and_repeat_none)
+TEST(torn_words_hide_no_key_and_repeat_none)
 {
 	for (unsigned seed = 1; seed <= 20; seed++) {
 		const struct xport_fault_config cfg = {.seed = seed,
@@ -503,7 +495,6 @@ START_TEST(torn_words_hide_no_key_and_repeat_none)
 		end();
 	}
 }
-END_TEST
 
 static uint64_t mixed_from, mixed_to;
 static unsigned mixed;
@@ -524,7 +515,7 @@ static int mixing_hook(void *arg, const struct xport_chain *c, unsigned i, bool 
 	return 0;
 }
 
-START_TEST(torn_word_that_names_another_key_hides_no_key_and_repeats_none)
+TEST(torn_word_that_names_another_key_hides_no_key_and_repeats_none)
 {
 	static const struct xport_fault_config cfg = {
 		.byte_tear = true, .hide_direct = true, .hook = mixing_hook};
@@ -546,7 +537,6 @@ START_TEST(torn_word_that_names_another_key_hides_no_key_and_repeats_none)
 	fake_client_close(&c);
 	end();
 }
-END_TEST
 
 /* ---- time --------------------------------------------------------------------------------- */
 
@@ -594,7 +584,7 @@ static size_t scan_late(uint64_t ns, unsigned *looks_out)
 	return len;
 }
 
-START_TEST(head_that_was_read_after_half_of_t_counts_if_its_word_still_stands)
+TEST(head_that_was_read_after_half_of_t_counts_if_its_word_still_stands)
 {
 	unsigned n;
 
@@ -604,9 +594,8 @@ START_TEST(head_that_was_read_after_half_of_t_counts_if_its_word_still_stands)
 	ck_assert_uint_eq(scan_late(GRACE / 2 + 1, &n), 6);
 	ck_assert_uint_eq(n, 3);
 }
-END_TEST
 
-START_TEST(scan_ends_at_its_deadline)
+TEST_LOOP(scan_ends_at_its_deadline, 0, 2)
 {
 	const struct farkv_scan_item *items;
 	uint64_t cursor = 0;
@@ -623,11 +612,10 @@ START_TEST(scan_ends_at_its_deadline)
 	ck_assert_uint_eq(cursor, 0);
 	end();
 }
-END_TEST
 
 /* ---- breaks and damage -------------------------------------------------------------------- */
 
-START_TEST(lane_that_breaks_at_any_request_leaves_the_cursor)
+TEST(lane_that_breaks_at_any_request_leaves_the_cursor)
 {
 	for (uint64_t at = 4; at < REQUESTS + 4; at += 7) { /* three READ the directory */
 		const struct xport_fault_config cfg = {
@@ -656,9 +644,8 @@ START_TEST(lane_that_breaks_at_any_request_leaves_the_cursor)
 		end();
 	}
 }
-END_TEST
 
-START_TEST(damaged_block_or_word_is_reported_and_all_other_keys_are_listed)
+TEST_LOOP(damaged_block_or_word_is_reported_and_all_other_keys_are_listed, 0, 6)
 {
 	uint64_t cursor = 0, first, *slots;
 	unsigned corrupt = 0;
@@ -698,9 +685,8 @@ START_TEST(damaged_block_or_word_is_reported_and_all_other_keys_are_listed)
 	ck_assert_uint_eq(strangers, 0);
 	end();
 }
-END_TEST
 
-START_TEST(damaged_directory_ends_the_scan)
+TEST_LOOP(damaged_directory_ends_the_scan, 0, 2)
 {
 	uint64_t cursor = 0;
 
@@ -711,40 +697,5 @@ START_TEST(damaged_directory_ends_the_scan)
 	ck_assert_uint_eq(cursor, 0);
 	end();
 }
-END_TEST
 
-static Suite *suite(void)
-{
-	Suite *s = suite_create("index_scan");
-	TCase *t = tcase_create("quiet");
-
-	tcase_add_loop_test(t, empty_index_lists_nothing_and_ends, 0, 2);
-	tcase_add_loop_test(t, each_key_with_a_value_is_listed_once_in_the_order_of_hashes, 0, 2);
-	tcase_add_loop_test(t, item_has_length_and_version_of_the_value, 0, 2);
-	tcase_add_loop_test(t, two_keys_of_one_hash_at_a_calls_end_are_both_listed_once, 0, 2);
-	tcase_add_test(t, longest_keys_are_listed_once_by_several_calls);
-	suite_add_tcase(s, t);
-
-	t = tcase_create("rivals");
-	tcase_set_timeout(t, 60);
-	tcase_add_loop_test(t, migration_that_begins_at_any_request_hides_no_key_and_repeats_none,
-			    0, 8);
-	tcase_add_loop_test(t, writers_during_a_migration_hide_no_key_and_repeat_none, 0, 8);
-	tcase_add_loop_test(t, half_published_split_does_not_hide_keys_of_the_published_half, 0, 2);
-	tcase_add_loop_test(t, frozen_subtable_is_listed_while_the_server_stands_still, 0, 2);
-	tcase_add_test(t, torn_words_hide_no_key_and_repeat_none);
-	tcase_add_test(t, torn_word_that_names_another_key_hides_no_key_and_repeats_none);
-	suite_add_tcase(s, t);
-
-	t = tcase_create("time, breaks, damage");
-	tcase_add_test(t, head_that_was_read_after_half_of_t_counts_if_its_word_still_stands);
-	tcase_add_loop_test(t, scan_ends_at_its_deadline, 0, 2);
-	tcase_add_test(t, lane_that_breaks_at_any_request_leaves_the_cursor);
-	tcase_add_loop_test(t, damaged_block_or_word_is_reported_and_all_other_keys_are_listed, 0,
-			    6);
-	tcase_add_loop_test(t, damaged_directory_ends_the_scan, 0, 2);
-	suite_add_tcase(s, t);
-	return s;
-}
-
-TEST_MAIN(suite())
+TEST_SUITE("index_scan")

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "tests/rig/cases.h"
 #include "tests/rig/loads_rig.h"
 
 static unsigned swaps; /* of the rivals */
@@ -23,7 +24,7 @@ static void before_its_swap(enum index_kind kind, const char *value)
 	at_swap = rival_op;
 }
 
-START_TEST(put_without_a_chain_that_loses_is_ordered_before_the_winner)
+TEST(put_without_a_chain_that_loses_is_ordered_before_the_winner)
 {
 	struct effort before;
 	uint32_t blocks;
@@ -41,10 +42,9 @@ START_TEST(put_without_a_chain_that_loses_is_ordered_before_the_winner)
 	check_value(&me, k, "after");
 	teardown();
 }
-END_TEST
 
 /* The winner of the slot may be the same key, or another one. */
-START_TEST(insert_without_a_chain_that_loses_searches_again)
+TEST(insert_without_a_chain_that_loses_searches_again)
 {
 	before_its_swap(INDEX_ADD, "the winner's");
 	ck_assert_int_eq(run(&me, INDEX_ADD, k, "too late", 0), FARKV_EEXISTS);
@@ -60,9 +60,8 @@ START_TEST(insert_without_a_chain_that_loses_searches_again)
 	check_no_duplicates(k);
 	teardown();
 }
-END_TEST
 
-START_TEST(cas_without_a_chain_that_loses_changes_nothing)
+TEST(cas_without_a_chain_that_loses_changes_nothing)
 {
 	uint64_t version;
 
@@ -77,9 +76,8 @@ START_TEST(cas_without_a_chain_that_loses_changes_nothing)
 	check_value(&me, k, "theirs");
 	teardown();
 }
-END_TEST
 
-START_TEST(replace_without_a_chain_that_loses_writes_once)
+TEST(replace_without_a_chain_that_loses_writes_once)
 {
 	struct effort before;
 
@@ -93,9 +91,8 @@ START_TEST(replace_without_a_chain_that_loses_writes_once)
 	check_value(&other, k, "mine");
 	teardown();
 }
-END_TEST
 
-START_TEST(replace_that_loses_to_a_migration_finds_the_moved_key)
+TEST(replace_that_loses_to_a_migration_finds_the_moved_key)
 {
 	struct index_op *op = &me.op;
 	struct effort before;
@@ -113,7 +110,6 @@ START_TEST(replace_that_loses_to_a_migration_finds_the_moved_key)
 	ck_assert_int_eq(op->wait, INDEX_WAIT_FROZEN);
 	thaw_and_end();
 }
-END_TEST
 
 static void rival_cas_again(void)
 {
@@ -122,7 +118,7 @@ static void rival_cas_again(void)
 		at_swap = rival_cas_again;
 }
 
-START_TEST(put_that_begins_again_keeps_its_written_block)
+TEST(put_that_begins_again_keeps_its_written_block)
 {
 	uint64_t version;
 
@@ -138,9 +134,8 @@ START_TEST(put_that_begins_again_keeps_its_written_block)
 	ck_assert_uint_eq(me.op.version, version);
 	teardown();
 }
-END_TEST
 
-START_TEST(delete_of_a_large_value_asks_for_a_small_block_once)
+TEST(delete_of_a_large_value_asks_for_a_small_block_once)
 {
 	struct index_op *op = &me.op;
 	struct block_ref r;
@@ -166,9 +161,8 @@ START_TEST(delete_of_a_large_value_asks_for_a_small_block_once)
 	ABSENT(&other, k);
 	teardown();
 }
-END_TEST
 
-START_TEST(insert_into_a_full_window_walks_it_once_and_waits)
+TEST_LOOP(insert_into_a_full_window_walks_it_once_and_waits, 0, 2)
 {
 	const unsigned lines = WINDOW_SLOTS / LINE_SLOTS;
 	struct index_op *op = &me.op;
@@ -202,7 +196,6 @@ START_TEST(insert_into_a_full_window_walks_it_once_and_waits)
 	ck_assert_int_eq(op->result, FARKV_ENOSPC);
 	teardown();
 }
-END_TEST
 
 /*
  * Before each of the first four swaps of `me` a rival puts the key; the last value is
@@ -224,7 +217,7 @@ static int rivals_put(void *arg, const struct xport_chain *c, unsigned i, bool a
  * It allocates the tombstone's block when it leaves the fast path; the slow path has to
  * write it.
  */
-START_TEST(delete_that_leaves_the_fast_path_publishes_its_block)
+TEST(delete_that_leaves_the_fast_path_publishes_its_block)
 {
 	static const struct xport_fault_config cfg = {.hook = rivals_put};
 	struct index_op *op;
@@ -255,10 +248,9 @@ START_TEST(delete_that_leaves_the_fast_path_publishes_its_block)
 	ABSENT(&other, k);
 	teardown();
 }
-END_TEST
 
 /* Writes of all kinds, with a chain (0) or without one (1). */
-START_TEST(writes_of_all_kinds_have_their_results)
+TEST_LOOP(writes_of_all_kinds_have_their_results, 0, 2)
 {
 	static char large[3000], enormous[100000];
 
@@ -291,9 +283,8 @@ START_TEST(writes_of_all_kinds_have_their_results)
 	}
 	teardown();
 }
-END_TEST
 
-START_TEST(too_large_value_is_refused_by_the_slow_path)
+TEST(too_large_value_is_refused_by_the_slow_path)
 {
 	struct index_op *op = &me.op;
 
@@ -305,27 +296,5 @@ START_TEST(too_large_value_is_refused_by_the_slow_path)
 	ck_assert_int_eq(op->result, FARKV_ETOOLARGE);
 	teardown();
 }
-END_TEST
 
-static Suite *suite(void)
-{
-	Suite *s = suite_create("index, swaps");
-	TCase *t = tcase_create("swap");
-
-	tcase_add_test(t, put_without_a_chain_that_loses_is_ordered_before_the_winner);
-	tcase_add_test(t, insert_without_a_chain_that_loses_searches_again);
-	tcase_add_test(t, cas_without_a_chain_that_loses_changes_nothing);
-	tcase_add_test(t, replace_without_a_chain_that_loses_writes_once);
-	tcase_add_test(t, replace_that_loses_to_a_migration_finds_the_moved_key);
-	tcase_add_test(t, put_that_begins_again_keeps_its_written_block);
-	tcase_add_test(t, delete_of_a_large_value_asks_for_a_small_block_once);
-	tcase_add_loop_test(t, insert_into_a_full_window_walks_it_once_and_waits, 0, 2);
-	tcase_add_test(t,
-		delete_that_leaves_the_fast_path_publishes_its_block);
-	tcase_add_loop_test(t, writes_of_all_kinds_have_their_results, 0, 2);
-	tcase_add_test(t, too_large_value_is_refused_by_the_slow_path);
-	suite_add_tcase(s, t);
-	return s;
-}
-
-TEST_MAIN(suite())
+TEST_SUITE("index, swaps")

@@ -5,6 +5,7 @@
  */
 #include "config.h"
 
+#include "tests/rig/cases.h"
 #include "tests/rig/index_rig.h"
 
 static void age_by_T(void)
@@ -32,7 +33,7 @@ static struct index_key setup_timed(bool fault, const char *value,
 	return k;
 }
 
-START_TEST(reader_within_half_T_reads_twice)
+TEST(reader_within_half_T_reads_twice)
 {
 	struct index_key k;
 	uint64_t reads;
@@ -43,10 +44,9 @@ START_TEST(reader_within_half_T_reads_twice)
 	ck_assert_uint_eq(me.lane->counters.reads - reads, 2);
 	teardown();
 }
-END_TEST
 
 /* The time that a caller passes serves that call's search and no other. */
-START_TEST(time_passed_by_a_caller_serves_that_call_alone)
+TEST(time_passed_by_a_caller_serves_that_call_alone)
 {
 	struct index_op *op = &me.op;
 	struct index_key k;
@@ -65,7 +65,6 @@ START_TEST(time_passed_by_a_caller_serves_that_call_alone)
 	}
 	teardown();
 }
-END_TEST
 
 static unsigned looks;
 
@@ -76,7 +75,7 @@ static uint64_t counted_clock(void *arg)
 }
 
 /* ... nor does a batch's time serve later submissions. */
-START_TEST(submitted_get_reads_the_clock)
+TEST(submitted_get_reads_the_clock)
 {
 	struct index_op *op = &me.op, ended[8], *ops[8];
 	struct op_queue s;
@@ -104,13 +103,12 @@ START_TEST(submitted_get_reads_the_clock)
 	ck_assert_uint_gt(looks, 0);
 	teardown();
 }
-END_TEST
 
 /*
  * The clock is read only once for many unlinked blocks. Until then they wait without a
  * date, and come back later rather than sooner.
  */
-START_TEST(put_does_not_read_the_clock_to_date_its_unlinked_block)
+TEST_LOOP(put_does_not_read_the_clock_to_date_its_unlinked_block, 0, 2)
 {
 	struct index_key k = setup_timed(_i, "v", counted_clock);
 	unsigned before;
@@ -127,10 +125,9 @@ START_TEST(put_does_not_read_the_clock_to_date_its_unlinked_block)
 	ck_assert_uint_le(looks, 32 * before + 2);
 	teardown();
 }
-END_TEST
 
 /* Wherever the time passes, the span starts before the READ of the slot. */
-START_TEST(reader_slower_than_half_T_word_unchanged_is_confirmed)
+TEST(reader_slower_than_half_T_word_unchanged_is_confirmed)
 {
 	struct index_key k;
 	uint64_t reads;
@@ -146,9 +143,8 @@ START_TEST(reader_slower_than_half_T_word_unchanged_is_confirmed)
 	}
 	teardown();
 }
-END_TEST
 
-START_TEST(reader_slower_than_half_T_word_changed_reads_again)
+TEST(reader_slower_than_half_T_word_changed_reads_again)
 {
 	struct index_key k;
 	uint64_t reads;
@@ -163,9 +159,8 @@ START_TEST(reader_slower_than_half_T_word_changed_reads_again)
 	ck_assert_uint_eq(me.lane->counters.reads - reads, 5);
 	teardown();
 }
-END_TEST
 
-START_TEST(reader_slower_than_half_T_frozen_word_confirms_nothing)
+TEST(reader_slower_than_half_T_frozen_word_confirms_nothing)
 {
 	struct index_key k;
 	uint64_t *slots, reads;
@@ -186,7 +181,6 @@ START_TEST(reader_slower_than_half_T_frozen_word_confirms_nothing)
 	ck_assert_uint_eq(me.lane->counters.reads - reads, 6 + 5);
 	teardown();
 }
-END_TEST
 
 /* A halted machine: its clock does not show it (doc/protocol.md). */
 static uint64_t still_clock(void *arg)
@@ -227,7 +221,7 @@ static void setup_halted(struct index_key k)
 	PUT(&other, k, "old");
 }
 
-START_TEST(reader_halted_while_its_block_is_reused_reads_again)
+TEST(reader_halted_while_its_block_is_reused_reads_again)
 {
 	struct index_key k;
 
@@ -240,9 +234,8 @@ START_TEST(reader_halted_while_its_block_is_reused_reads_again)
 	ck_assert_uint_eq(rival.acted, 1);
 	teardown();
 }
-END_TEST
 
-START_TEST(writer_halted_while_its_block_is_reused_does_not_win)
+TEST(writer_halted_while_its_block_is_reused_does_not_win)
 {
 	struct index_key k;
 	uint64_t version;
@@ -259,7 +252,6 @@ START_TEST(writer_halted_while_its_block_is_reused_does_not_win)
 	check_value(&me, k, "mid");
 	teardown();
 }
-END_TEST
 
 static unsigned clock_looks;
 
@@ -274,7 +266,7 @@ static uint64_t counting_clock(void *arg)
  * unlinked it. The writes come in bursts, so some blocks are dated late. By a fast put,
  * and (_i is 1) by another write.
  */
-START_TEST(unlinked_blocks_wait_for_T_though_the_clock_is_read_seldom)
+TEST_LOOP(unlinked_blocks_wait_for_T_though_the_clock_is_read_seldom, 0, 2)
 {
 	static uint64_t unlinked[1 << 16]; /* when the block at 64 * i was unlinked */
 	enum { PUTS = 20000 };
@@ -309,7 +301,6 @@ START_TEST(unlinked_blocks_wait_for_T_though_the_clock_is_read_seldom)
 	ck_assert_uint_lt(clock_looks, PUTS / 4);
 	teardown();
 }
-END_TEST
 
 static void cas_again_and_again(void)
 {
@@ -320,7 +311,7 @@ static void cas_again_and_again(void)
 	rival.opcode = XPORT_CAS;
 }
 
-START_TEST(put_that_always_loses_ends_at_its_deadline)
+TEST(put_that_always_loses_ends_at_its_deadline)
 {
 	struct index_key k;
 	struct index_op *op = &me.op;
@@ -340,9 +331,8 @@ START_TEST(put_that_always_loses_ends_at_its_deadline)
 	check_value(&me, k, "mine");
 	teardown();
 }
-END_TEST
 
-START_TEST(incarnation_grows_with_each_reuse_and_never_wraps)
+TEST_LOOP(incarnation_grows_with_each_reuse_and_never_wraps, 0, 2)
 {
 	struct index_key k;
 	unsigned last = 0, distinct = 0;
@@ -368,32 +358,5 @@ START_TEST(incarnation_grows_with_each_reuse_and_never_wraps)
 	ck_assert_uint_ge(distinct, INC_COUNT - 1);
 	teardown();
 }
-END_TEST
 
-static Suite *suite(void)
-{
-	Suite *s = suite_create("index, time");
-	TCase *t = tcase_create("time");
-
-	tcase_add_test(t, reader_within_half_T_reads_twice);
-	tcase_add_test(t, time_passed_by_a_caller_serves_that_call_alone);
-	tcase_add_test(t, submitted_get_reads_the_clock);
-	tcase_add_loop_test(t, put_does_not_read_the_clock_to_date_its_unlinked_block, 0, 2);
-	tcase_add_test(t,
-		       reader_slower_than_half_T_word_unchanged_is_confirmed);
-	tcase_add_test(t, reader_slower_than_half_T_word_changed_reads_again);
-	tcase_add_test(
-		t, reader_slower_than_half_T_frozen_word_confirms_nothing);
-	tcase_add_test(t, reader_halted_while_its_block_is_reused_reads_again);
-	tcase_add_test(t,
-		       writer_halted_while_its_block_is_reused_does_not_win);
-	tcase_add_loop_test(t,
-		unlinked_blocks_wait_for_T_though_the_clock_is_read_seldom, 0, 2);
-	tcase_add_test(t, put_that_always_loses_ends_at_its_deadline);
-	tcase_add_loop_test(
-		t, incarnation_grows_with_each_reuse_and_never_wraps, 0, 2);
-	suite_add_tcase(s, t);
-	return s;
-}
-
-TEST_MAIN(suite())
+TEST_SUITE("index, time")

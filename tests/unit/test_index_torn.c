@@ -4,6 +4,7 @@
 
 #include <stdio.h>
 
+#include "tests/rig/cases.h"
 #include "tests/rig/index_rig.h"
 
 static unsigned tear_turn;
@@ -18,7 +19,7 @@ static void tear_rival(void *arg)
 	}
 }
 
-START_TEST(torn_windows_make_no_duplicates_and_no_false_errors)
+TEST(torn_windows_make_no_duplicates_and_no_false_errors)
 {
 	for (unsigned seed = 1; seed <= 40; seed++) {
 		struct xport_fault_config cfg = {.seed = seed,
@@ -47,7 +48,6 @@ START_TEST(torn_windows_make_no_duplicates_and_no_false_errors)
 		teardown();
 	}
 }
-END_TEST
 
 static struct index_key raced;
 
@@ -59,7 +59,7 @@ static void race_rival(void *arg)
 }
 
 /* The READ shows some bytes of EMPTY and some of the rival's word. */
-START_TEST(insert_that_reads_half_of_a_rivals_claim_makes_no_duplicate)
+TEST(insert_that_reads_half_of_a_rivals_claim_makes_no_duplicate)
 {
 	unsigned won = 0;
 
@@ -88,7 +88,6 @@ START_TEST(insert_that_reads_half_of_a_rivals_claim_makes_no_duplicate)
 	}
 	ck_assert(won > 100 && won < 600);
 }
-END_TEST
 
 static uint64_t mixed_from, mixed_to;
 static unsigned mixed;
@@ -116,7 +115,7 @@ static const struct xport_fault_config mixing = {.byte_tear = true,
 						 .hook = mixing_hook};
 
 /* Half of one word of the key and half of the next one name an older block. */
-START_TEST(get_by_a_torn_word_returns_no_older_value)
+TEST(get_by_a_torn_word_returns_no_older_value)
 {
 	struct index_key k;
 	struct fake_client c;
@@ -135,14 +134,13 @@ START_TEST(get_by_a_torn_word_returns_no_older_value)
 	fake_client_close(&c);
 	teardown();
 }
-END_TEST
 
 /*
  * A torn word may name a block that was written and never published. The block's next
  * content must not be published by the same word: a client that READ the torn word would
  * take the slot for the first content's key, and its CAS would succeed.
  */
-START_TEST(unpublished_block_gets_the_next_incarnation_where_words_tear)
+TEST_LOOP(unpublished_block_gets_the_next_incarnation_where_words_tear, 0, 2)
 {
 	struct xport_fault_config cfg = {.byte_tear = _i,
 					 .hide_direct = true,
@@ -167,12 +165,11 @@ START_TEST(unpublished_block_gets_the_next_incarnation_where_words_tear)
 	fake_client_close(&c);
 	teardown();
 }
-END_TEST
 
 /*
  * Half of one word of another key and half of its next one name an old block of this key.
  */
-START_TEST(slot_of_another_key_is_not_matched_by_a_torn_word)
+TEST_LOOP(slot_of_another_key_is_not_matched_by_a_torn_word, 0, 4)
 {
 	static const enum index_kind kinds[] = {INDEX_PUT, INDEX_ADD};
 	struct index_key k, alien;
@@ -201,10 +198,9 @@ START_TEST(slot_of_another_key_is_not_matched_by_a_torn_word)
 	fake_client_close(&c);
 	teardown();
 }
-END_TEST
 
 /* ... or a block of another key of that fingerprint. */
-START_TEST(put_after_a_torn_word_makes_no_duplicate)
+TEST(put_after_a_torn_word_makes_no_duplicate)
 {
 	struct index_key k, alien;
 	struct fake_client c;
@@ -226,26 +222,5 @@ START_TEST(put_after_a_torn_word_makes_no_duplicate)
 	fake_client_close(&c);
 	teardown();
 }
-END_TEST
 
-static Suite *suite(void)
-{
-	Suite *s = suite_create("index, torn words");
-	TCase *t = tcase_create("torn");
-
-	tcase_add_test(t, torn_windows_make_no_duplicates_and_no_false_errors);
-	tcase_add_test(t,
-		       insert_that_reads_half_of_a_rivals_claim_makes_no_duplicate);
-	tcase_add_test(t, get_by_a_torn_word_returns_no_older_value);
-	tcase_add_loop_test(
-		t,
-		unpublished_block_gets_the_next_incarnation_where_words_tear,
-		0, 2);
-	tcase_add_loop_test(
-		t, slot_of_another_key_is_not_matched_by_a_torn_word, 0, 4);
-	tcase_add_test(t, put_after_a_torn_word_makes_no_duplicate);
-	suite_add_tcase(s, t);
-	return s;
-}
-
-TEST_MAIN(suite())
+TEST_SUITE("index, torn words")

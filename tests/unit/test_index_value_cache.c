@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "tests/rig/cached_rig.h"
+#include "tests/rig/cases.h"
 
 static void begin_keeping(int tearing)
 {
@@ -41,7 +42,7 @@ static struct index_key begin_with(int tearing, const char *value)
 	return k;
 }
 
-START_TEST(value_is_READ_once_and_then_only_its_slot)
+TEST_LOOP(value_is_READ_once_and_then_only_its_slot, 0, 2)
 {
 	struct index_key k, l;
 	uint64_t version;
@@ -64,9 +65,8 @@ START_TEST(value_is_READ_once_and_then_only_its_slot)
 	ck_assert_uint_eq(index_cache_counters(me.ix).hits, 8);
 	teardown();
 }
-END_TEST
 
-START_TEST(cached_value_is_not_returned_after_a_write)
+TEST_LOOP(cached_value_is_not_returned_after_a_write, 0, 2)
 {
 	struct index_key k = begin_with(_i, "first");
 
@@ -92,10 +92,9 @@ START_TEST(cached_value_is_not_returned_after_a_write)
 	READS_VALUE(k, "two");
 	teardown();
 }
-END_TEST
 
 /* The cached value is chosen, then a rival writes, before the slot is read. */
-START_TEST(cached_value_is_valid_from_the_slot_read)
+TEST_LOOP(cached_value_is_valid_from_the_slot_read, 0, 2)
 {
 	struct index_key k = begin_with(_i, "old");
 
@@ -104,9 +103,8 @@ START_TEST(cached_value_is_valid_from_the_slot_read)
 	ck_assert_uint_eq(rival.acted, 1);
 	teardown();
 }
-END_TEST
 
-START_TEST(cached_value_is_not_returned_for_another_key_of_its_hash)
+TEST_LOOP(cached_value_is_not_returned_for_another_key_of_its_hash, 0, 2)
 {
 	struct index_key k = begin_with(_i, "k's"), twin = key_of("twin");
 
@@ -118,9 +116,8 @@ START_TEST(cached_value_is_not_returned_for_another_key_of_its_hash)
 	check_value(&me, twin, "twin's");
 	teardown();
 }
-END_TEST
 
-START_TEST(barrier_drops_cached_values)
+TEST_LOOP(barrier_drops_cached_values, 0, 2)
 {
 	struct index_key k = begin_with(_i, "v");
 
@@ -131,10 +128,9 @@ START_TEST(barrier_drops_cached_values)
 	HAS_VALUE(k, "v");
 	teardown();
 }
-END_TEST
 
 /* After a barrier a word may name other content; here it does at once. */
-START_TEST(cached_value_of_before_a_barrier_is_not_returned)
+TEST_LOOP(cached_value_of_before_a_barrier_is_not_returned, 0, 2)
 {
 	struct index_key k;
 	struct block_ref ref;
@@ -157,13 +153,12 @@ START_TEST(cached_value_of_before_a_barrier_is_not_returned)
 		check_value(&me, k, "other");
 	teardown();
 }
-END_TEST
 
 /*
  * During a get its session puts and renews the cached value; the get's second read of the
  * slot uses it, which is not a hit.
  */
-START_TEST(cached_value_counts_as_one_hit_or_none)
+TEST_LOOP(cached_value_counts_as_one_hit_or_none, 0, 2)
 {
 	struct op_queue opq;
 	struct index_key k;
@@ -184,10 +179,9 @@ START_TEST(cached_value_counts_as_one_hit_or_none)
 	index_op_fini(me.ix, &get);
 	teardown();
 }
-END_TEST
 
 /* A reader, which may not swap, READs the word twice where words tear. */
-START_TEST(reader_caches_values)
+TEST_LOOP(reader_caches_values, 0, 2)
 {
 	struct index_key k;
 	struct index *writer;
@@ -207,7 +201,6 @@ START_TEST(reader_caches_values)
 	me.ix = writer;
 	teardown();
 }
-END_TEST
 
 static void time_passes(void)
 {
@@ -215,7 +208,7 @@ static void time_passes(void)
 }
 
 /* The value was not READ in this operation, so it cannot be late. */
-START_TEST(cached_value_is_never_late)
+TEST_LOOP(cached_value_is_never_late, 0, 2)
 {
 	struct index_key k;
 
@@ -231,26 +224,5 @@ START_TEST(cached_value_is_never_late)
 	ck_assert_uint_eq(rival.acted, 1);
 	teardown();
 }
-END_TEST
 
-static Suite *suite(void)
-{
-	Suite *s = suite_create("index, value cache");
-	TCase *t = tcase_create("value cache");
-
-	tcase_add_loop_test(t, value_is_READ_once_and_then_only_its_slot, 0, 2);
-	tcase_add_loop_test(t, cached_value_is_not_returned_after_a_write, 0, 2);
-	tcase_add_loop_test(t, cached_value_is_valid_from_the_slot_read, 0, 2);
-	tcase_add_loop_test(t, cached_value_is_not_returned_for_another_key_of_its_hash,
-			    0, 2);
-	tcase_add_loop_test(t, barrier_drops_cached_values, 0, 2);
-	tcase_add_loop_test(t, cached_value_of_before_a_barrier_is_not_returned,
-			    0, 2);
-	tcase_add_loop_test(t, cached_value_counts_as_one_hit_or_none, 0, 2);
-	tcase_add_loop_test(t, reader_caches_values, 0, 2);
-	tcase_add_loop_test(t, cached_value_is_never_late, 0, 2);
-	suite_add_tcase(s, t);
-	return s;
-}
-
-TEST_MAIN(suite())
+TEST_SUITE("index, value cache")

@@ -14,7 +14,7 @@
 #include "bench/base/ticks.h"
 #include "common/base/err.h"
 #include "common/base/util.h"
-#include "tests/rig/test_main.h"
+#include "tests/rig/cases.h"
 
 #define GAP_NS UINT64_C(50000)
 #define DEPTH_MAX 256
@@ -254,7 +254,7 @@ static uint64_t percentile_ns(enum series s, enum clock_kind c, double p)
 
 /* ---- cases -------------------------------------------------------------------------- */
 
-START_TEST(arrivals_are_submitted_while_none_is_complete)
+TEST(arrivals_are_submitted_while_none_is_complete)
 {
 	up(NULL, 0, false);
 	g.fake.hold = 50;
@@ -273,9 +273,8 @@ START_TEST(arrivals_are_submitted_while_none_is_complete)
 			  49 * GAP_NS * 99 / 100);
 	down();
 }
-END_TEST
 
-START_TEST(arrivals_at_a_full_queue_wait_and_are_counted)
+TEST(arrivals_at_a_full_queue_wait_and_are_counted)
 {
 	static const char *const args[] = {"queuedepth=8"};
 
@@ -297,11 +296,10 @@ START_TEST(arrivals_at_a_full_queue_wait_and_are_counted)
 	ck_assert_uint_eq(measure_failures(&g.m), 0);
 	down();
 }
-END_TEST
 
 static const char *const updates[] = {"update=replace", "update=field"};
 
-START_TEST(operations_of_all_kinds_are_measured_once)
+TEST_EACH(operations_of_all_kinds_are_measured_once, updates)
 {
 	const char *const args[] = {
 		"readproportion=0.3", "updateproportion=0.2",
@@ -335,9 +333,8 @@ START_TEST(operations_of_all_kinds_are_measured_once)
 	}
 	down();
 }
-END_TEST
 
-START_TEST(store_that_loses_acknowledged_writes_is_told)
+TEST(store_that_loses_acknowledged_writes_is_told)
 {
 	static const char *const args[] = {
 		"readproportion=0.5", "updateproportion=0.5", "queuedepth=2",
@@ -352,9 +349,8 @@ START_TEST(store_that_loses_acknowledged_writes_is_told)
 	ck_assert_ptr_nonnull(strstr(g.shared.failure, "older than an"));
 	down();
 }
-END_TEST
 
-START_TEST(load_takes_its_numbers_in_order)
+TEST(load_takes_its_numbers_in_order)
 {
 	up(NULL, 0, true);
 	g.fake.hold = 30;
@@ -363,9 +359,8 @@ START_TEST(load_takes_its_numbers_in_order)
 	ck_assert_uint_eq(g.workload.load_next, 100);
 	down();
 }
-END_TEST
 
-START_TEST(failures_are_counted_by_status)
+TEST(failures_are_counted_by_status)
 {
 	static const char *const args[] = {
 		"readproportion=0.5", "updateproportion=0",
@@ -388,10 +383,9 @@ START_TEST(failures_are_counted_by_status)
 	ck_assert_ptr_nonnull(strstr(g.shared.failure, "READ user"));
 	down();
 }
-END_TEST
 
 /* A store's last error is that of the last completion of a poll. */
-START_TEST(first_failure_has_its_own_reason)
+TEST(first_failure_has_its_own_reason)
 {
 	static const char *const args[] = {"readproportion=1",
 					   "updateproportion=0"};
@@ -407,9 +401,8 @@ START_TEST(first_failure_has_its_own_reason)
 		      g.shared.failure);
 	down();
 }
-END_TEST
 
-START_TEST(lost_session_ends_all_requests)
+TEST(lost_session_ends_all_requests)
 {
 	static const char *const args[] = {"readproportion=1",
 					   "updateproportion=0"};
@@ -429,9 +422,8 @@ START_TEST(lost_session_ends_all_requests)
 			  g.fake.n);
 	down();
 }
-END_TEST
 
-START_TEST(stop_waits_for_requests_in_flight)
+TEST(stop_waits_for_requests_in_flight)
 {
 	up(NULL, 0, false);
 	g.fake.hold = 20;
@@ -443,10 +435,9 @@ START_TEST(stop_waits_for_requests_in_flight)
 	ck_assert_uint_eq(g.worker->done, g.fake.submitted);
 	down();
 }
-END_TEST
 
 /* Several are due when the time limit passes, in the middle of those begun together. */
-START_TEST(arrivals_after_the_time_limit_are_not_begun)
+TEST(arrivals_after_the_time_limit_are_not_begun)
 {
 	uint64_t until;
 
@@ -463,9 +454,8 @@ START_TEST(arrivals_after_the_time_limit_are_not_begun)
 	ck_assert_uint_eq(g.worker->done, g.fake.submitted);
 	down();
 }
-END_TEST
 
-START_TEST(queue_is_used_with_depth_open_loop_and_support_only)
+TEST(queue_is_used_with_depth_open_loop_and_support_only)
 {
 	struct params p = {.open_loop = true, .queue_depth = 8};
 	struct db_ops calls = {.name = "calls"};
@@ -478,28 +468,5 @@ START_TEST(queue_is_used_with_depth_open_loop_and_support_only)
 	p.open_loop = false;
 	ck_assert(!inflight_used(&p, &fake_ops));
 }
-END_TEST
 
-static Suite *suite(void)
-{
-	Suite *s = suite_create("inflight");
-	TCase *t = tcase_create("open loop");
-
-	tcase_set_timeout(t, 60);
-	tcase_add_test(t, arrivals_are_submitted_while_none_is_complete);
-	tcase_add_test(t, arrivals_at_a_full_queue_wait_and_are_counted);
-	tcase_add_loop_test(t, operations_of_all_kinds_are_measured_once, 0,
-			    ARRAY_SIZE(updates));
-	tcase_add_test(t, store_that_loses_acknowledged_writes_is_told);
-	tcase_add_test(t, load_takes_its_numbers_in_order);
-	tcase_add_test(t, failures_are_counted_by_status);
-	tcase_add_test(t, first_failure_has_its_own_reason);
-	tcase_add_test(t, lost_session_ends_all_requests);
-	tcase_add_test(t, stop_waits_for_requests_in_flight);
-	tcase_add_test(t, arrivals_after_the_time_limit_are_not_begun);
-	tcase_add_test(t, queue_is_used_with_depth_open_loop_and_support_only);
-	suite_add_tcase(s, t);
-	return s;
-}
-
-TEST_MAIN(suite())
+TEST_SUITE("inflight")

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "common/index/journal.h"
-#include "tests/rig/test_main.h"
+#include "tests/rig/cases.h"
 
 static struct journal *j;
 
@@ -32,7 +32,9 @@ static bool has(uint64_t number, struct block_ref r)
 	return journal_filter(j, number, &r, 1) == 1;
 }
 
-START_TEST(add_while_off_is_refused)
+TEST_GROUP(.setup = setup, .teardown = teardown);
+
+TEST(add_while_off_is_refused)
 {
 	uint64_t number = 77;
 
@@ -45,9 +47,8 @@ START_TEST(add_while_off_is_refused)
 	ck_assert(journal_sweep(j, &number));
 	ck_assert_uint_eq(number, 5);
 }
-END_TEST
 
-START_TEST(add_is_found_under_this_number_only_and_until_the_end)
+TEST(add_is_found_under_this_number_only_and_until_the_end)
 {
 	journal_begin(j, 5);
 	ck_assert(journal_add(j, block(1, 3)));
@@ -64,9 +65,8 @@ START_TEST(add_is_found_under_this_number_only_and_until_the_end)
 	ck_assert(!has(6, block(2, 3)));
 	ck_assert(!journal_add(j, block(2, 3)));
 }
-END_TEST
 
-START_TEST(filter_keeps_order_and_blocks_outside_the_set)
+TEST(filter_keeps_order_and_blocks_outside_the_set)
 {
 	struct block_ref r[6];
 
@@ -85,10 +85,9 @@ START_TEST(filter_keeps_order_and_blocks_outside_the_set)
 	}
 	ck_assert_uint_eq(journal_filter(j, 1, r, 0), 0);
 }
-END_TEST
 
 /* Against a plain array; over several tables, with repetitions. */
-START_TEST(many_additions_agree_with_a_plain_set)
+TEST(many_additions_agree_with_a_plain_set)
 {
 	const unsigned N = test_rounds(200000);
 	uint8_t *in = calloc(N, 1);
@@ -107,9 +106,8 @@ START_TEST(many_additions_agree_with_a_plain_set)
 	ck_assert(!journal_overflowed(j));
 	free(in);
 }
-END_TEST
 
-START_TEST(next_names_every_block_with_its_class)
+TEST(next_names_every_block_with_its_class)
 {
 	const unsigned N = test_rounds(30000);
 	uint8_t *seen = calloc(N, 1);
@@ -142,9 +140,8 @@ START_TEST(next_names_every_block_with_its_class)
 	ck_assert_uint_eq(r[0].cls, 94);
 	free(seen);
 }
-END_TEST
 
-START_TEST(overflow_claims_everything_until_the_next_sweep)
+TEST(overflow_claims_everything_until_the_next_sweep)
 {
 	struct block_ref r = block(1 << 30, 0);
 	uint64_t cursor = 0;
@@ -170,7 +167,6 @@ START_TEST(overflow_claims_everything_until_the_next_sweep)
 	ck_assert(!journal_overflowed(j));
 	ck_assert(!has(2, r));
 }
-END_TEST
 
 static void *adder(void *arg)
 {
@@ -179,7 +175,7 @@ static void *adder(void *arg)
 	return NULL;
 }
 
-START_TEST(lookups_during_additions_find_what_was_added)
+TEST(lookups_during_additions_find_what_was_added)
 {
 	unsigned n = test_rounds(100000);
 	pthread_t t;
@@ -192,24 +188,5 @@ START_TEST(lookups_during_additions_find_what_was_added)
 	for (uint64_t i = 0; i < n; i++)
 		ck_assert(has(1, block(i, 1)));
 }
-END_TEST
 
-static Suite *suite(void)
-{
-	Suite *s = suite_create("journal");
-	TCase *t = tcase_create("journal");
-
-	tcase_add_checked_fixture(t, setup, teardown);
-	tcase_add_test(t, add_while_off_is_refused);
-	tcase_add_test(t,
-		       add_is_found_under_this_number_only_and_until_the_end);
-	tcase_add_test(t, filter_keeps_order_and_blocks_outside_the_set);
-	tcase_add_test(t, many_additions_agree_with_a_plain_set);
-	tcase_add_test(t, next_names_every_block_with_its_class);
-	tcase_add_test(t, overflow_claims_everything_until_the_next_sweep);
-	tcase_add_test(t, lookups_during_additions_find_what_was_added);
-	suite_add_tcase(s, t);
-	return s;
-}
-
-TEST_MAIN(suite())
+TEST_SUITE("journal")

@@ -19,8 +19,8 @@
 #include "common/base/err.h"
 #include "common/base/util.h"
 #include "common/proto/keyfile.h"
+#include "tests/rig/cases.h"
 #include "tests/rig/entries.h"
-#include "tests/rig/test_main.h"
 
 /* The key of the bytes 0 to 31, in each spelling. */
 #define HEX "000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f"
@@ -107,7 +107,9 @@ static void check_key(const struct keyfile *kf, const char *name, int role)
 
 /* ---- what a key file says ------------------------------------------------ */
 
-START_TEST(keyfile_load_every_spelling_gives_name_role_and_key)
+TEST_GROUP(.setup = setup, .teardown = teardown);
+
+TEST(keyfile_load_every_spelling_gives_name_role_and_key)
 {
 	static const char longest[] = "0123456789-abcdefghijklmnopqrstuvwxyz._"
 				      "ABCDEFGHIJKLMNOPQRSTUVWX";
@@ -137,9 +139,8 @@ START_TEST(keyfile_load_every_spelling_gives_name_role_and_key)
 	keyfile_free(kf);
 	keyfile_free(NULL);
 }
-END_TEST
 
-START_TEST(keyfile_find_other_names_gives_null)
+TEST(keyfile_find_other_names_gives_null)
 {
 	static const char *const others[] = {"alic", "alicee", "Alice", "",
 					     "al ice", "a",    "zz",    "bo"};
@@ -155,9 +156,8 @@ START_TEST(keyfile_find_other_names_gives_null)
 	ck_assert_ptr_nonnull(keyfile_find(kf, "alice2", 5));
 	keyfile_free(kf);
 }
-END_TEST
 
-START_TEST(keyfile_first_gives_the_only_key_and_asks_for_a_name_among_several)
+TEST(keyfile_first_gives_the_only_key_and_asks_for_a_name_among_several)
 {
 	const struct key *key = (const struct key *)(const void *)dir;
 	struct keyfile *kf;
@@ -176,9 +176,8 @@ START_TEST(keyfile_first_gives_the_only_key_and_asks_for_a_name_among_several)
 	ck_assert_ptr_nonnull(strstr(err_detail(), "name"));
 	keyfile_free(kf);
 }
-END_TEST
 
-START_TEST(keyfile_load_thousands_of_keys_finds_each)
+TEST(keyfile_load_thousands_of_keys_finds_each)
 {
 	const unsigned N = test_rounds(10000);
 	size_t cap = KEYFILE_BYTES_MAX, len = 0;
@@ -199,7 +198,6 @@ START_TEST(keyfile_load_thousands_of_keys_finds_each)
 	keyfile_free(kf);
 	free(text);
 }
-END_TEST
 
 /* ---- what is wrong in it --------------------------------------------------- */
 
@@ -254,14 +252,13 @@ static const struct {
 	{GOOD GOOD GOOD, "keys:2: the same name as in line 1"},
 };
 
-START_TEST(keyfile_load_malformed_line_is_named_without_its_secret)
+TEST_EACH(keyfile_load_malformed_line_is_named_without_its_secret, malformed)
 {
 	write_text(malformed[_i].text);
 	check_refused(FARKV_EINVAL, malformed[_i].says);
 }
-END_TEST
 
-START_TEST(keyfile_load_nul_bytes_are_not_blanks)
+TEST(keyfile_load_nul_bytes_are_not_blanks)
 {
 	static const char in_name[] = "al\0ce rw " HEX "\n";
 	static const char in_key[] = "alice rw " BARE "\0\n";
@@ -271,10 +268,9 @@ START_TEST(keyfile_load_nul_bytes_are_not_blanks)
 	write_bytes(in_key, sizeof(in_key) - 1, 0600);
 	check_refused(FARKV_EINVAL, "keys:1: the key");
 }
-END_TEST
 
 /* Cut at any byte: a file either has its first key whole or is refused. */
-START_TEST(keyfile_load_cut_anywhere_is_refused_or_whole)
+TEST(keyfile_load_cut_anywhere_is_refused_or_whole)
 {
 	static const char text[] = "alice rw " HEX;
 
@@ -283,9 +279,8 @@ START_TEST(keyfile_load_cut_anywhere_is_refused_or_whole)
 		check_refused(FARKV_EINVAL, len ? "keys:1:" : "no key");
 	}
 }
-END_TEST
 
-START_TEST(keyfile_load_windows_text_is_read)
+TEST(keyfile_load_windows_text_is_read)
 {
 	struct keyfile *kf;
 
@@ -303,9 +298,8 @@ START_TEST(keyfile_load_windows_text_is_read)
 	write_text("\xEF\xBB\xBF" GOOD GOOD);
 	check_refused(FARKV_EINVAL, "keys:2: the same name as in line 1");
 }
-END_TEST
 
-START_TEST(keyfile_load_other_kinds_of_file_are_named)
+TEST(keyfile_load_other_kinds_of_file_are_named)
 {
 	static const char utf16[] = "\xff\xfe" "a\0l\0i\0c\0e\0";
 
@@ -314,11 +308,10 @@ START_TEST(keyfile_load_other_kinds_of_file_are_named)
 	write_bytes("\x1f\x8b\x08\x00\x00", 5, 0600);
 	check_refused(FARKV_EINVAL, "this is a gzip file; decompress it first: zcat");
 }
-END_TEST
 
 /* ---- read again --------------------------------------------------------------- */
 
-START_TEST(keyfile_reload_gives_the_new_keys_and_hands_out_the_old)
+TEST(keyfile_reload_gives_the_new_keys_and_hands_out_the_old)
 {
 	struct keyfile *kf, *old = poison;
 	const struct key *alice, *bob;
@@ -343,9 +336,8 @@ START_TEST(keyfile_reload_gives_the_new_keys_and_hands_out_the_old)
 	keyfile_free(old);
 	keyfile_free(kf);
 }
-END_TEST
 
-START_TEST(keyfile_reload_bad_file_keeps_the_keys)
+TEST(keyfile_reload_bad_file_keeps_the_keys)
 {
 	struct keyfile *kf, *old = poison;
 
@@ -361,9 +353,8 @@ START_TEST(keyfile_reload_bad_file_keeps_the_keys)
 	check_key(kf, "alice", KEY_RW);
 	keyfile_free(kf);
 }
-END_TEST
 
-START_TEST(keyfile_same_key_compares_name_role_and_every_bit_of_the_secret)
+TEST(keyfile_same_key_compares_name_role_and_every_bit_of_the_secret)
 {
 	struct keyfile *kf;
 	struct key a, b;
@@ -388,11 +379,10 @@ START_TEST(keyfile_same_key_compares_name_role_and_every_bit_of_the_secret)
 	}
 	keyfile_free(kf);
 }
-END_TEST
 
 /* ---- whose it is -------------------------------------------------------------- */
 
-START_TEST(keyfile_load_open_to_others_is_refused)
+TEST(keyfile_load_open_to_others_is_refused)
 {
 	char remedy[160];
 
@@ -406,9 +396,8 @@ START_TEST(keyfile_load_open_to_others_is_refused)
 	write_bytes(GOOD, sizeof(GOOD) - 1, 0700);
 	keyfile_free(load());
 }
-END_TEST
 
-START_TEST(keyfile_load_of_another_user_is_refused)
+TEST(keyfile_load_of_another_user_is_refused)
 {
 	write_text(GOOD);
 	if (geteuid() == 0) {
@@ -419,9 +408,8 @@ START_TEST(keyfile_load_of_another_user_is_refused)
 		check_refused(FARKV_EPERM, "Permission denied");
 	}
 }
-END_TEST
 
-START_TEST(keyfile_load_of_a_path_that_is_no_regular_file_is_refused)
+TEST(keyfile_load_of_a_path_that_is_no_regular_file_is_refused)
 {
 	struct sockaddr_un a = {.sun_family = AF_UNIX};
 	struct keyfile *kf = poison;
@@ -447,9 +435,8 @@ START_TEST(keyfile_load_of_a_path_that_is_no_regular_file_is_refused)
 	ck_assert_int_eq(keyfile_load("", &kf), FARKV_EINVAL);
 	ck_assert_ptr_eq(kf, poison);
 }
-END_TEST
 
-START_TEST(keyfile_load_through_a_symlink_checks_the_file)
+TEST(keyfile_load_through_a_symlink_checks_the_file)
 {
 	char target[140];
 
@@ -462,9 +449,8 @@ START_TEST(keyfile_load_through_a_symlink_checks_the_file)
 	check_refused(FARKV_EPERM, "chmod 600");
 	ck_assert_int_eq(unlink(target), 0);
 }
-END_TEST
 
-START_TEST(keyfile_load_one_mebibyte_is_read_and_one_byte_more_is_not)
+TEST(keyfile_load_one_mebibyte_is_read_and_one_byte_more_is_not)
 {
 	char *text = malloc(KEYFILE_BYTES_MAX + 1);
 
@@ -476,11 +462,10 @@ START_TEST(keyfile_load_one_mebibyte_is_read_and_one_byte_more_is_not)
 	check_refused(FARKV_EINVAL, "larger than 1 MiB");
 	free(text);
 }
-END_TEST
 
 /* ---- new keys ----------------------------------------------------------------- */
 
-START_TEST(keyfile_make_line_loads_and_is_new_each_time)
+TEST(keyfile_make_line_loads_and_is_new_each_time)
 {
 	static const char name[] = "0123456789-abcdefghijklmnopqrstuvwxyz._"
 				   "ABCDEFGHIJKLMNOPQRSTUVWX";
@@ -504,9 +489,8 @@ START_TEST(keyfile_make_line_loads_and_is_new_each_time)
 	ck_assert_mem_ne(a->secret, b->secret, KEY_BYTES);
 	keyfile_free(kf);
 }
-END_TEST
 
-START_TEST(keyfile_make_line_bad_name_or_small_buffer_changes_nothing)
+TEST(keyfile_make_line_bad_name_or_small_buffer_changes_nothing)
 {
 	static const char longer[] = "0123456789-abcdefghijklmnopqrstuvwxyz._"
 				     "ABCDEFGHIJKLMNOPQRSTUVWXY";
@@ -524,43 +508,5 @@ START_TEST(keyfile_make_line_bad_name_or_small_buffer_changes_nothing)
 			 FARKV_EINVAL);
 	ck_assert_mem_eq(line, same, sizeof(line));
 }
-END_TEST
 
-static Suite *suite(void)
-{
-	Suite *s = suite_create("keyfile");
-	TCase *t = tcase_create("keyfile");
-
-	tcase_add_checked_fixture(t, setup, teardown);
-	tcase_add_test(
-		t, keyfile_load_every_spelling_gives_name_role_and_key);
-	tcase_add_test(t, keyfile_find_other_names_gives_null);
-	tcase_add_test(
-		t, keyfile_first_gives_the_only_key_and_asks_for_a_name_among_several);
-	tcase_add_test(t, keyfile_load_thousands_of_keys_finds_each);
-	tcase_add_loop_test(
-		t, keyfile_load_malformed_line_is_named_without_its_secret, 0,
-		(int)ARRAY_SIZE(malformed));
-	tcase_add_test(t, keyfile_load_nul_bytes_are_not_blanks);
-	tcase_add_test(t, keyfile_load_cut_anywhere_is_refused_or_whole);
-	tcase_add_test(t, keyfile_load_windows_text_is_read);
-	tcase_add_test(t, keyfile_load_other_kinds_of_file_are_named);
-	tcase_add_test(
-		t, keyfile_reload_gives_the_new_keys_and_hands_out_the_old);
-	tcase_add_test(t, keyfile_reload_bad_file_keeps_the_keys);
-	tcase_add_test(
-		t, keyfile_same_key_compares_name_role_and_every_bit_of_the_secret);
-	tcase_add_test(t, keyfile_load_open_to_others_is_refused);
-	tcase_add_test(t, keyfile_load_of_another_user_is_refused);
-	tcase_add_test(t, keyfile_load_of_a_path_that_is_no_regular_file_is_refused);
-	tcase_add_test(t, keyfile_load_through_a_symlink_checks_the_file);
-	tcase_add_test(
-		t, keyfile_load_one_mebibyte_is_read_and_one_byte_more_is_not);
-	tcase_add_test(t, keyfile_make_line_loads_and_is_new_each_time);
-	tcase_add_test(
-		t, keyfile_make_line_bad_name_or_small_buffer_changes_nothing);
-	suite_add_tcase(s, t);
-	return s;
-}
-
-TEST_MAIN(suite())
+TEST_SUITE("keyfile")

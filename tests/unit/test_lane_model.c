@@ -13,8 +13,8 @@
 
 #include "common/base/clock.h"
 #include "common/base/util.h"
+#include "tests/rig/cases.h"
 #include "tests/rig/played_device.h"
-#include "tests/rig/test_main.h"
 #include "tests/rig/wr.h"
 
 #define CHAINS 40u
@@ -286,7 +286,7 @@ static void check_refused(void)
 
 /* ---- cases ------------------------------------------------------------------------ */
 
-START_TEST(requests_do_what_the_model_does)
+TEST_LOOP(requests_do_what_the_model_does, 0, 4)
 {
 	for (unsigned round = 0; round < 60; round++) {
 		setup();
@@ -298,9 +298,8 @@ START_TEST(requests_do_what_the_model_does)
 		teardown();
 	}
 }
-END_TEST
 
-START_TEST(refused_post_ends_the_lane)
+TEST(refused_post_ends_the_lane)
 {
 	unsigned refused = 0;
 
@@ -320,10 +319,9 @@ START_TEST(refused_post_ends_the_lane)
 	}
 	ck_assert_uint_gt(refused, 10);
 }
-END_TEST
 
 /* More chains in one post than the queue holds: each that waited reports until when. */
-START_TEST(chain_that_waits_for_room_reports_when_it_began)
+TEST(chain_that_waits_for_room_reports_when_it_began)
 {
 	uint64_t posted, now;
 	unsigned waited = 0;
@@ -364,10 +362,9 @@ START_TEST(chain_that_waits_for_room_reports_when_it_began)
 	ck_assert_uint_eq(chains[0].begun_ns, 0);
 	teardown();
 }
-END_TEST
 
 /* A request that is not inside one area fails its whole post. */
-START_TEST(request_across_two_areas_is_refused)
+TEST(request_across_two_areas_is_refused)
 {
 	struct xport_chain c = {.n = 2};
 
@@ -383,7 +380,6 @@ START_TEST(request_across_two_areas_is_refused)
 	ck_assert_mem_eq(mem + 64, region + BORDER, 64);
 	teardown();
 }
-END_TEST
 
 /* Nothing of such a post is sent, not even the requests before it. */
 static void refuse(struct xport_wr wr, int err)
@@ -396,7 +392,7 @@ static void refuse(struct xport_wr wr, int err)
 	ck_assert_uint_eq(device.n, 0);
 }
 
-START_TEST(malformed_request_is_refused)
+TEST(malformed_request_is_refused)
 {
 	struct xport_wr parted;
 
@@ -414,10 +410,9 @@ START_TEST(malformed_request_is_refused)
 	refuse(cas_wr(64, 1, 2), FARKV_EPERM);
 	teardown();
 }
-END_TEST
 
 /* Areas have their own bounds, which must lie within the region. */
-START_TEST(area_outside_of_the_region_is_refused)
+TEST(area_outside_of_the_region_is_refused)
 {
 	static const struct verbs_area wrong[] = {
 		{.bytes = DEVICE_REGION + 1},
@@ -435,21 +430,5 @@ START_TEST(area_outside_of_the_region_is_refused)
 		ck_assert_ptr_null(none);
 	}
 }
-END_TEST
 
-static Suite *suite(void)
-{
-	Suite *s = suite_create("a lane and its model");
-	TCase *t = tcase_create("requests");
-
-	tcase_add_loop_test(t, requests_do_what_the_model_does, 0, 4);
-	tcase_add_test(t, refused_post_ends_the_lane);
-	tcase_add_test(t, chain_that_waits_for_room_reports_when_it_began);
-	tcase_add_test(t, request_across_two_areas_is_refused);
-	tcase_add_test(t, malformed_request_is_refused);
-	tcase_add_test(t, area_outside_of_the_region_is_refused);
-	suite_add_tcase(s, t);
-	return s;
-}
-
-TEST_MAIN(suite())
+TEST_SUITE("a lane and its model")

@@ -10,9 +10,9 @@
 
 #include <farkv.h>
 
+#include "tests/rig/cases.h"
 #include "tests/rig/e2e.h"
 #include "tests/rig/real_server.h"
-#include "tests/rig/test_main.h"
 
 #define KINDS (FARKV_LATENCY_REQUEST + 1)
 
@@ -96,7 +96,9 @@ static void check(uint32_t kind, uint64_t n)
 
 /* ---- what is recorded ------------------------------------------------------------------ */
 
-START_TEST(reads_and_writes_of_all_forms_are_counted)
+TEST_GROUP(.setup = setup, .teardown = teardown, .timeout_s = 120);
+
+TEST(reads_and_writes_of_all_forms_are_counted)
 {
 	struct farkv_request req = {.kind = FARKV_REQUEST_ADD, .key = "w", .key_len = 1};
 	struct farkv_value v;
@@ -124,9 +126,8 @@ START_TEST(reads_and_writes_of_all_forms_are_counted)
 	ck_assert_uint_eq(of(kv, FARKV_LATENCY_PUT).count, 9);
 	ck_assert_uint_eq(of(kv, FARKV_LATENCY_PUT).errors, 0);
 }
-END_TEST
 
-START_TEST(calls_of_each_kind_are_counted)
+TEST(calls_of_each_kind_are_counted)
 {
 	struct farkv_get_item get = {.key = "k", .key_len = 1};
 	struct farkv_get_into_item into = {.key = "k", .key_len = 1};
@@ -155,10 +156,9 @@ START_TEST(calls_of_each_kind_are_counted)
 	check(FARKV_LATENCY_DELETE, 2);
 	ck_assert_uint_eq(of(kv, FARKV_LATENCY_MGET).errors, 1);
 }
-END_TEST
 
 /* Each of these leaves the handle by another way. */
-START_TEST(calls_that_are_not_recorded_do_not_end_the_recording)
+TEST(calls_that_are_not_recorded_do_not_end_the_recording)
 {
 	const struct farkv_scan_item *items;
 	struct farkv_stats s = {.size = sizeof(s)};
@@ -181,9 +181,8 @@ START_TEST(calls_that_are_not_recorded_do_not_end_the_recording)
 	ck_assert_uint_eq(of(kv, FARKV_LATENCY_GET).count, 2);
 	ck_assert_uint_eq(of(kv, FARKV_LATENCY_PUT).count, 3);
 }
-END_TEST
 
-START_TEST(requests_are_timed_from_submission_to_completion)
+TEST(requests_are_timed_from_submission_to_completion)
 {
 	struct farkv_request reqs[3] = {
 		{.kind = FARKV_REQUEST_PUT, .key = "a", .key_len = 1, .value = "1", .value_len = 1},
@@ -211,9 +210,8 @@ START_TEST(requests_are_timed_from_submission_to_completion)
 	ck_assert_int_eq(farkv_poll(kv, c, 3), 1);
 	check(FARKV_LATENCY_REQUEST, 1);
 }
-END_TEST
 
-START_TEST(a_call_that_waits_for_the_server_takes_its_time)
+TEST(a_call_that_waits_for_the_server_takes_its_time)
 {
 	struct farkv *h;
 	struct farkv_options o;
@@ -234,11 +232,10 @@ START_TEST(a_call_that_waits_for_the_server_takes_its_time)
 	ck_assert_uint_ge(l.max_ns, 100000000);
 	farkv_close(h);
 }
-END_TEST
 
 /* ---- who may ask ----------------------------------------------------------------------- */
 
-START_TEST(arguments_are_checked_and_other_handles_record_nothing)
+TEST(arguments_are_checked_and_other_handles_record_nothing)
 {
 	struct farkv *plain = e2e_open(srv.path, 60000);
 	struct farkv_latency l = {.size = sizeof(l)};
@@ -261,9 +258,8 @@ START_TEST(arguments_are_checked_and_other_handles_record_nothing)
 	ck_assert(e2e_poisoned(l.counters, sizeof(l.counters)));
 	farkv_close(plain);
 }
-END_TEST
 
-START_TEST(all_handles_of_the_process_are_summed_also_when_they_are_closed)
+TEST(all_handles_of_the_process_are_summed_also_when_they_are_closed)
 {
 	struct farkv *other = open_recording();
 	struct farkv_latency sum;
@@ -283,7 +279,6 @@ START_TEST(all_handles_of_the_process_are_summed_also_when_they_are_closed)
 	ck_assert_uint_eq(of(NULL, FARKV_LATENCY_PUT).max_ns, sum.max_ns);
 	ck_assert_uint_eq(of(NULL, FARKV_LATENCY_PUT).min_ns, sum.min_ns);
 }
-END_TEST
 
 static bool stop;
 
@@ -303,7 +298,7 @@ static void *observe(void *unused)
 	return unused;
 }
 
-START_TEST(other_threads_read_while_calls_are_made)
+TEST(other_threads_read_while_calls_are_made)
 {
 	unsigned puts = test_rounds(20000);
 	pthread_t thread;
@@ -322,9 +317,8 @@ START_TEST(other_threads_read_while_calls_are_made)
 	pthread_join(thread, NULL);
 	ck_assert_uint_eq(of(NULL, FARKV_LATENCY_PUT).count, puts + 5);
 }
-END_TEST
 
-START_TEST(a_child_of_fork_has_its_parents_counts_and_its_own)
+TEST(a_child_of_fork_has_its_parents_counts_and_its_own)
 {
 	int status;
 	pid_t pid;
@@ -347,11 +341,10 @@ START_TEST(a_child_of_fork_has_its_parents_counts_and_its_own)
 	ck_assert_int_eq(status, 0);
 	ck_assert_uint_eq(of(NULL, FARKV_LATENCY_PUT).count, 1);
 }
-END_TEST
 
 /* ---- numbers --------------------------------------------------------------------------- */
 
-START_TEST(bounds_are_exact_up_to_32_and_a_sixteenth_apart_above)
+TEST(bounds_are_exact_up_to_32_and_a_sixteenth_apart_above)
 {
 	for (size_t i = 0; i < 32; i++)
 		ck_assert_uint_eq(farkv_latency_bound(i), i + 1);
@@ -367,9 +360,8 @@ START_TEST(bounds_are_exact_up_to_32_and_a_sixteenth_apart_above)
 	ck_assert_uint_eq(farkv_latency_bound(FARKV_LATENCY_COUNTERS - 1), UINT64_MAX);
 	ck_assert_uint_eq(farkv_latency_bound(SIZE_MAX), UINT64_MAX);
 }
-END_TEST
 
-START_TEST(percentiles_are_bounds_of_the_counter_that_has_them)
+TEST(percentiles_are_bounds_of_the_counter_that_has_them)
 {
 	struct farkv_latency l = {.size = sizeof(l)};
 
@@ -393,7 +385,6 @@ START_TEST(percentiles_are_bounds_of_the_counter_that_has_them)
 	l.max_ns = 63;
 	ck_assert_uint_eq(farkv_latency_percentile(&l, 99), 63);
 }
-END_TEST
 
 /* ---- text ------------------------------------------------------------------------------ */
 
@@ -413,7 +404,7 @@ static void shows(const char *line)
 	ck_assert_msg(strstr(metrics(), line) != NULL, "no line '%s' in:\n%s", line, text);
 }
 
-START_TEST(the_text_has_what_was_called_and_fits_any_buffer)
+TEST(the_text_has_what_was_called_and_fits_any_buffer)
 {
 	static char part[FARKV_METRICS_MAX];
 	size_t n;
@@ -441,7 +432,6 @@ START_TEST(the_text_has_what_was_called_and_fits_any_buffer)
 		ck_assert(e2e_poisoned(part + cap, sizeof(part) - cap));
 	}
 }
-END_TEST
 
 static uint64_t figure(const char *name)
 {
@@ -451,7 +441,7 @@ static uint64_t figure(const char *name)
 	return strtoull(at + strlen(name), NULL, 10);
 }
 
-START_TEST(counters_of_handles_are_summed_and_outlive_them)
+TEST(counters_of_handles_are_summed_and_outlive_them)
 {
 	struct farkv_counters c = {.size = sizeof(c)};
 	uint64_t msgs, trips;
@@ -472,30 +462,5 @@ START_TEST(counters_of_handles_are_summed_and_outlive_them)
 	ck_assert_uint_ge(figure("\nfarkv_client_round_trips_total "), trips);
 	ck_assert_uint_eq(figure("\nfarkv_client_handles "), 0);
 }
-END_TEST
 
-static Suite *suite(void)
-{
-	Suite *s = suite_create("latency");
-	TCase *t = tcase_create("latency");
-
-	tcase_add_checked_fixture(t, setup, teardown);
-	tcase_set_timeout(t, 120);
-	tcase_add_test(t, calls_of_each_kind_are_counted);
-	tcase_add_test(t, reads_and_writes_of_all_forms_are_counted);
-	tcase_add_test(t, calls_that_are_not_recorded_do_not_end_the_recording);
-	tcase_add_test(t, requests_are_timed_from_submission_to_completion);
-	tcase_add_test(t, a_call_that_waits_for_the_server_takes_its_time);
-	tcase_add_test(t, arguments_are_checked_and_other_handles_record_nothing);
-	tcase_add_test(t, all_handles_of_the_process_are_summed_also_when_they_are_closed);
-	tcase_add_test(t, other_threads_read_while_calls_are_made);
-	tcase_add_test(t, a_child_of_fork_has_its_parents_counts_and_its_own);
-	tcase_add_test(t, bounds_are_exact_up_to_32_and_a_sixteenth_apart_above);
-	tcase_add_test(t, percentiles_are_bounds_of_the_counter_that_has_them);
-	tcase_add_test(t, the_text_has_what_was_called_and_fits_any_buffer);
-	tcase_add_test(t, counters_of_handles_are_summed_and_outlive_them);
-	suite_add_tcase(s, t);
-	return s;
-}
-
-TEST_MAIN(suite())
+TEST_SUITE("latency")

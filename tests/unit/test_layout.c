@@ -7,9 +7,9 @@
 #include "common/region/hash.h"
 #include "tests/rig/fake_region.h"
 #include "common/base/util.h"
-#include "tests/rig/test_main.h"
+#include "tests/rig/cases.h"
 
-START_TEST(slot_pack_worked_example)
+TEST(slot_pack_worked_example)
 {
 	struct block_ref b = {.off = 0x4000000, .inc = 5, .cls = 3};
 	uint64_t w = slot_pack(b, 0x55, SLOT_BLIND);
@@ -23,9 +23,8 @@ START_TEST(slot_pack_worked_example)
 	ck_assert_uint_eq(slot_empty(1), UINT64_C(0x0000000400000000));
 	ck_assert(slot_is_null(slot_empty(SLOT_GEN_MASK)));
 }
-END_TEST
 
-START_TEST(slot_pack_every_field_at_its_limit_stays_in_its_bits)
+TEST(slot_pack_every_field_at_its_limit_stays_in_its_bits)
 {
 	struct block_ref b = {.off = SLOT_PTR_MASK * PTR_UNIT,
 			      .inc = SLOT_INC_MASK,
@@ -38,9 +37,8 @@ START_TEST(slot_pack_every_field_at_its_limit_stays_in_its_bits)
 			  ((UINT64_C(1) << 53) - 1) & ~SLOT_PTR_MASK);
 	ck_assert_uint_eq(slot_fp(slot_empty(SLOT_GEN_MASK)), 0);
 }
-END_TEST
 
-START_TEST(page_pack_worked_examples)
+TEST(page_pack_worked_examples)
 {
 	uint32_t p = page_pack(PAGE_IS_SEGMENT, 33, 38);
 
@@ -55,17 +53,15 @@ START_TEST(page_pack_worked_examples)
 	ck_assert_uint_eq(page_count(page_pack(PAGE_IS_SEGMENT, 32769, CLASS_COUNT - 1)),
 			  32769);
 }
-END_TEST
 
-START_TEST(heat_at_wraps_and_neighbours_differ)
+TEST(heat_at_wraps_and_neighbours_differ)
 {
 	ck_assert_uint_eq(heat_at(0x200008, 4096), 1);
 	ck_assert_uint_eq(heat_at(0x200000 + 8 * 4096, 4096), 0);
 	ck_assert_uint_eq(heat_at(UINT64_C(1) << 38, 1), 0);
 }
-END_TEST
 
-START_TEST(entry_and_dirword_worked_examples)
+TEST(entry_and_dirword_worked_examples)
 {
 	uint64_t e = entry_pack(64, 1, 9);
 	uint64_t d = dirword_pack(0x1000, 9);
@@ -78,9 +74,8 @@ START_TEST(entry_and_dirword_worked_examples)
 	ck_assert_uint_eq(dirword_off(d), 0x1000);
 	ck_assert_uint_eq(dirword_depth(d), 9);
 }
-END_TEST
 
-START_TEST(hash_parts_stay_in_range_and_use_their_own_bits)
+TEST(hash_parts_stay_in_range_and_use_their_own_bits)
 {
 	ck_assert_uint_eq(hash_home_line(UINT64_MAX), HOME_LINES - 1);
 	ck_assert_uint_eq(hash_home_line(0), 0);
@@ -94,9 +89,8 @@ START_TEST(hash_parts_stay_in_range_and_use_their_own_bits)
 	ck_assert_uint_le(hash_home_line(UINT64_MAX) + WINDOW_LINES,
 			  SUBTABLE_LINES);
 }
-END_TEST
 
-START_TEST(class_table_grows_and_class_for_is_its_inverse)
+TEST(class_table_grows_and_class_for_is_its_inverse)
 {
 	ck_assert_uint_eq(class_bytes(0), 64);
 	ck_assert_uint_eq(class_bytes(1), 96);
@@ -118,7 +112,6 @@ START_TEST(class_table_grows_and_class_for_is_its_inverse)
 	}
 	ck_assert_uint_eq(class_for(UINT64_MAX), CLASS_COUNT);
 }
-END_TEST
 
 static struct superblock good_sb(void)
 {
@@ -132,7 +125,7 @@ static struct superblock good_sb(void)
 	return sb;
 }
 
-START_TEST(superblock_golden_bytes)
+TEST(superblock_golden_bytes)
 {
 	/* Laid out by hand from doc/region-format.md. */
 	static const uint8_t golden[] = {
@@ -172,17 +165,15 @@ START_TEST(superblock_golden_bytes)
 	ck_assert_mem_eq(&sb, golden, sizeof(golden));
 	ck_assert_int_eq(superblock_verify(&sb), 0);
 }
-END_TEST
 
-START_TEST(hash_golden_values)
+TEST(hash_golden_values)
 {
 	ck_assert_uint_eq(hash_key(42, "key", 3), UINT64_C(0x67197794b225585e));
 	ck_assert_uint_eq(hash_key(1, "farkv", 5), UINT64_C(0x89a5d00c5de0c830));
 	ck_assert_uint_eq(hash_image("", 0), UINT64_C(0x2d06800538d394c2));
 }
-END_TEST
 
-START_TEST(hash_key_in_line_is_hash_key)
+TEST(hash_key_in_line_is_hash_key)
 {
 	uint8_t key[48];
 	uint64_t x = 88172645463325252u;
@@ -198,10 +189,9 @@ START_TEST(hash_key_in_line_is_hash_key)
 				  hash_key(x, key + i % 8, i % 40));
 	}
 }
-END_TEST
 
 /* In one pass with a copy, and in pieces: a page of stripes, and more. */
-START_TEST(hash_copy_is_hash_image_of_what_was_copied)
+TEST(hash_copy_is_hash_image_of_what_was_copied)
 {
 	static uint8_t bytes[300], copy[300];
 
@@ -217,9 +207,8 @@ START_TEST(hash_copy_is_hash_image_of_what_was_copied)
 		ck_assert_uint_eq(copy[room], 0xEE);
 	}
 }
-END_TEST
 
-START_TEST(sums_by_avx2_and_by_pieces_are_xxh3)
+TEST(sums_by_avx2_and_by_pieces_are_xxh3)
 {
 	static uint8_t bytes[9000];
 
@@ -239,10 +228,9 @@ START_TEST(sums_by_avx2_and_by_pieces_are_xxh3)
 		ck_assert_uint_eq(hash_pieces_narrow(pieces, 4), XXH3_64bits(at, len));
 	}
 }
-END_TEST
 
 /* Lengths around the steps of the copy. */
-START_TEST(pieces_that_are_copied_are_summed_as_copied)
+TEST(pieces_that_are_copied_are_summed_as_copied)
 {
 	static uint8_t bytes[3 * HASH_STEP_BYTES], copy[sizeof(bytes)];
 
@@ -263,9 +251,8 @@ START_TEST(pieces_that_are_copied_are_summed_as_copied)
 			ck_assert_mem_eq(copy, bytes + 35, len);
 		}
 }
-END_TEST
 
-START_TEST(superblock_verify_every_bit_flip_is_refused)
+TEST(superblock_verify_every_bit_flip_is_refused)
 {
 	struct superblock sb = good_sb();
 
@@ -278,9 +265,8 @@ START_TEST(superblock_verify_every_bit_flip_is_refused)
 		ck_assert_str_ne(err_detail(), "");
 	}
 }
-END_TEST
 
-START_TEST(superblock_verify_sealed_but_impossible_geometry_is_refused)
+TEST(superblock_verify_sealed_but_impossible_geometry_is_refused)
 {
 	struct superblock sb;
 
@@ -319,9 +305,8 @@ START_TEST(superblock_verify_sealed_but_impossible_geometry_is_refused)
 	REFUSED(sb.max_value = UINT64_C(1) << 40);
 	REFUSED(sb.grace_ns = 0);
 }
-END_TEST
 
-START_TEST(superblock_verify_other_version_is_refused_by_name)
+TEST(superblock_verify_other_version_is_refused_by_name)
 {
 	const uint32_t versions[] = {2, 4};
 
@@ -336,9 +321,8 @@ START_TEST(superblock_verify_other_version_is_refused_by_name)
 		ck_assert_ptr_nonnull(strstr(err_detail(), want));
 	}
 }
-END_TEST
 
-START_TEST(superblock_verify_cache_flag_with_heat_area_is_read)
+TEST(superblock_verify_cache_flag_with_heat_area_is_read)
 {
 	struct superblock sb = good_sb();
 
@@ -347,35 +331,5 @@ START_TEST(superblock_verify_cache_flag_with_heat_area_is_read)
 	superblock_seal(&sb);
 	ck_assert_int_eq(superblock_verify(&sb), 0);
 }
-END_TEST
 
-static Suite *suite(void)
-{
-	Suite *s = suite_create("layout");
-	TCase *t = tcase_create("words");
-
-	tcase_add_test(t, slot_pack_worked_example);
-	tcase_add_test(t, slot_pack_every_field_at_its_limit_stays_in_its_bits);
-	tcase_add_test(t, entry_and_dirword_worked_examples);
-	tcase_add_test(t, page_pack_worked_examples);
-	tcase_add_test(t, heat_at_wraps_and_neighbours_differ);
-	tcase_add_test(t, hash_parts_stay_in_range_and_use_their_own_bits);
-	tcase_add_test(t, class_table_grows_and_class_for_is_its_inverse);
-	suite_add_tcase(s, t);
-	t = tcase_create("superblock");
-	tcase_add_test(t, superblock_golden_bytes);
-	tcase_add_test(t, hash_golden_values);
-	tcase_add_test(t, hash_key_in_line_is_hash_key);
-	tcase_add_test(t, hash_copy_is_hash_image_of_what_was_copied);
-	tcase_add_test(t, sums_by_avx2_and_by_pieces_are_xxh3);
-	tcase_add_test(t, pieces_that_are_copied_are_summed_as_copied);
-	tcase_add_test(t, superblock_verify_every_bit_flip_is_refused);
-	tcase_add_test(
-		t, superblock_verify_sealed_but_impossible_geometry_is_refused);
-	tcase_add_test(t, superblock_verify_other_version_is_refused_by_name);
-	tcase_add_test(t, superblock_verify_cache_flag_with_heat_area_is_read);
-	suite_add_tcase(s, t);
-	return s;
-}
-
-TEST_MAIN(suite())
+TEST_SUITE("layout")

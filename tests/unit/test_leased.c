@@ -19,9 +19,9 @@
 #include "common/base/atomic.h"
 #include "common/base/clock.h"
 #include "common/proto/clustermap.h"
+#include "tests/rig/cases.h"
 #include "tests/rig/fake_server.h"
 #include "tests/rig/handle_rig.h"
-#include "tests/rig/test_main.h"
 
 enum { A, B, HALVES };
 
@@ -148,7 +148,9 @@ static void timeout_set(unsigned ms)
 
 /* ---- tests -------------------------------------------------------------------------------------- */
 
-START_TEST(lease__covers_a_call_that_ended_before_it_came)
+TEST_GROUP(.setup = leased_setup, .teardown = leased_teardown, .timeout_s = 120);
+
+TEST(lease__covers_a_call_that_ended_before_it_came)
 {
 	char out[16];
 
@@ -161,7 +163,6 @@ START_TEST(lease__covers_a_call_that_ended_before_it_came)
 	ck_assert_int_eq(fetch(out), 0);
 	ck_assert_str_eq(out, "old");
 }
-END_TEST
 
 /* A get waits for a lease. Then its server sends a newer map, and a lease after that. */
 static void *moves_during_the_call(void *unused)
@@ -178,7 +179,7 @@ static void *moves_during_the_call(void *unused)
 	return NULL;
 }
 
-START_TEST(lease__after_a_newer_map__does_not_cover_the_call_before)
+TEST(lease__after_a_newer_map__does_not_cover_the_call_before)
 {
 	pthread_t thread;
 	char out[16];
@@ -191,9 +192,8 @@ START_TEST(lease__after_a_newer_map__does_not_cover_the_call_before)
 	ck_assert_str_eq(out, "new");
 	ck_assert(fake_server_wait(&server[A], MSG_MAP_ACK, 1));
 }
-END_TEST
 
-START_TEST(map__of_another_server__its_partitions_wait_for_their_own)
+TEST(map__of_another_server__its_partitions_wait_for_their_own)
 {
 	char out[16];
 
@@ -213,9 +213,8 @@ START_TEST(map__of_another_server__its_partitions_wait_for_their_own)
 	ck_assert_int_eq(fetch(out), 0);
 	ck_assert_str_eq(out, "copy");
 }
-END_TEST
 
-START_TEST(fence__calls_wait_for_the_next_map)
+TEST(fence__calls_wait_for_the_next_map)
 {
 	char out[16];
 
@@ -232,10 +231,9 @@ START_TEST(fence__calls_wait_for_the_next_map)
 	ck_assert_int_eq(fetch(out), 0);
 	ck_assert_str_eq(out, "moved");
 }
-END_TEST
 
 /* A put waits for a block. */
-START_TEST(map__not_acknowledged_while_a_request_by_an_older_one_runs)
+TEST(map__not_acknowledged_while_a_request_by_an_older_one_runs)
 {
 	struct farkv_request req = {.kind = FARKV_REQUEST_PUT, .key = key, .key_len = strlen(key),
 				    .value = "value", .value_len = 5};
@@ -254,10 +252,9 @@ START_TEST(map__not_acknowledged_while_a_request_by_an_older_one_runs)
 	ck_assert_int_eq(done.result, 0);
 	ck_assert(fake_server_wait(&server[A], MSG_MAP_ACK, 1));
 }
-END_TEST
 
 /* The part of a server that is not reached keeps its lease from before the map. */
-START_TEST(batch__a_map_that_comes_after_its_begin__does_not_cover_it)
+TEST(batch__a_map_that_comes_after_its_begin__does_not_cover_it)
 {
 	struct farkv_get_item item = {.key = key, .key_len = strlen(key)};
 	pthread_t thread;
@@ -272,7 +269,6 @@ START_TEST(batch__a_map_that_comes_after_its_begin__does_not_cover_it)
 	ck_assert_uint_eq(item.value.len, 3);
 	ck_assert_mem_eq(item.value.data, "new", 3);
 }
-END_TEST
 
 /* ---- servers at the same time --------------------------------------------------------------------- */
 
@@ -308,7 +304,7 @@ static void *pings(void *unused)
 }
 
 /* Nobody answers: the second one is asked while the first one is. */
-START_TEST(call_on_all__asks_the_servers_at_the_same_time)
+TEST(call_on_all__asks_the_servers_at_the_same_time)
 {
 	pthread_t thread;
 
@@ -325,7 +321,6 @@ START_TEST(call_on_all__asks_the_servers_at_the_same_time)
 	}
 	pthread_join(thread, NULL);
 }
-END_TEST
 
 static void *gets(void *unused)
 {
@@ -336,7 +331,7 @@ static void *gets(void *unused)
 }
 
 /* Both are away, and silent when the batch connects: it waits for both at once. */
-START_TEST(batch__waits_for_servers_at_the_same_time)
+TEST(batch__waits_for_servers_at_the_same_time)
 {
 	bool both = false;
 	pthread_t thread;
@@ -357,10 +352,9 @@ START_TEST(batch__waits_for_servers_at_the_same_time)
 	pthread_join(thread, NULL);
 	ck_assert(both);
 }
-END_TEST
 
 /* The other one does not answer: the call must not wait for it. */
-START_TEST(wait_followers__a_server_is_away__ends_with_its_name)
+TEST_LOOP(wait_followers__a_server_is_away__ends_with_its_name, 0, 2)
 {
 	const unsigned away = (unsigned)_i;
 	struct farkv_value v;
@@ -379,26 +373,5 @@ START_TEST(wait_followers__a_server_is_away__ends_with_its_name)
 	ck_assert_int_eq(farkv_wait_followers(leased, LONG_MS), FARKV_EDISCONNECTED);
 	ck_assert_ptr_nonnull(strstr(farkv_errdetail(), away ? "server b" : "server a"));
 }
-END_TEST
 
-static Suite *suite(void)
-{
-	Suite *s = suite_create("leased");
-	TCase *t = tcase_create("leased");
-
-	tcase_add_checked_fixture(t, leased_setup, leased_teardown);
-	tcase_set_timeout(t, 120);
-	tcase_add_test(t, lease__covers_a_call_that_ended_before_it_came);
-	tcase_add_test(t, lease__after_a_newer_map__does_not_cover_the_call_before);
-	tcase_add_test(t, map__of_another_server__its_partitions_wait_for_their_own);
-	tcase_add_test(t, fence__calls_wait_for_the_next_map);
-	tcase_add_test(t, map__not_acknowledged_while_a_request_by_an_older_one_runs);
-	tcase_add_test(t, batch__a_map_that_comes_after_its_begin__does_not_cover_it);
-	tcase_add_test(t, call_on_all__asks_the_servers_at_the_same_time);
-	tcase_add_test(t, batch__waits_for_servers_at_the_same_time);
-	tcase_add_loop_test(t, wait_followers__a_server_is_away__ends_with_its_name, 0, 2);
-	suite_add_tcase(s, t);
-	return s;
-}
-
-TEST_MAIN(suite())
+TEST_SUITE("leased")

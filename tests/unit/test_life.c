@@ -17,9 +17,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "tests/rig/cases.h"
 #include "tests/rig/e2e.h"
 #include "tests/rig/real_server.h"
-#include "tests/rig/test_main.h"
 
 #define FDS_MAX 64
 
@@ -63,7 +63,9 @@ static unsigned region_mappings(pid_t pid)
 	return n;
 }
 
-START_TEST(region_is_in_no_core_dump)
+TEST_GROUP(.setup = setup, .teardown = teardown, .timeout_s = 120);
+
+TEST(region_is_in_no_core_dump)
 {
 	struct farkv *kv = e2e_open(srv.path, 20000);
 
@@ -73,7 +75,6 @@ START_TEST(region_is_in_no_core_dump)
 	ck_assert_uint_ge(region_mappings(getpid()), 3);
 	farkv_close(kv);
 }
-END_TEST
 
 /* ---- what a barrier waits for ------------------------------------------------------- */
 
@@ -149,8 +150,22 @@ static void runs_another_program(struct farkv *kv)
 	execl("/bin/sh", "sh", "-c", "echo; exec sleep 1000", (char *)NULL);
 }
 
+static void setup_watched(void)
+{
+	setup();
+	watcher = e2e_open_readonly(srv.path, 20000);
+}
+
+static void teardown_watched(void)
+{
+	farkv_close(watcher);
+	teardown();
+}
+
+TEST_GROUP(.setup = setup_watched, .teardown = teardown_watched, .timeout_s = 120);
+
 /* Its mapping is gone, though its process is not. */
-START_TEST(program_that_calls_exec_is_not_waited_for)
+TEST(program_that_calls_exec_is_not_waited_for)
 {
 	int says;
 	pid_t pid = child(runs_another_program, &says);
@@ -161,7 +176,6 @@ START_TEST(program_that_calls_exec_is_not_waited_for)
 	ck_assert_int_eq(kill(pid, 0), 0);
 	finish(pid, says);
 }
-END_TEST
 
 static void closes_everything(struct farkv *kv)
 {
@@ -172,7 +186,7 @@ static void closes_everything(struct farkv *kv)
 }
 
 /* The control thread notices, and ends the session without a call. */
-START_TEST(idle_program_that_closed_all_descriptors_is_not_waited_for)
+TEST(idle_program_that_closed_all_descriptors_is_not_waited_for)
 {
 	int says;
 	pid_t pid = child(closes_everything, &says);
@@ -182,7 +196,6 @@ START_TEST(idle_program_that_closed_all_descriptors_is_not_waited_for)
 	expect_no_ghost();
 	finish(pid, says);
 }
-END_TEST
 
 static void leaves_without_goodbye(struct farkv *kv)
 {
@@ -197,7 +210,7 @@ static void kills(pid_t pid)
 	ck_assert_int_eq(waitpid(pid, NULL, 0), pid);
 }
 
-START_TEST(killed_program_is_not_waited_for)
+TEST(killed_program_is_not_waited_for)
 {
 	int says;
 	pid_t pid = child(leaves_without_goodbye, &says);
@@ -209,7 +222,6 @@ START_TEST(killed_program_is_not_waited_for)
 	ck_assert_uint_eq(waits(), 0);
 	expect_no_ghost();
 }
-END_TEST
 
 /* ---- the program's own files in the place of the library's ----------------------------- */
 
@@ -342,8 +354,10 @@ static void submit_one(struct farkv *kv)
 	OK(done.result);
 }
 
+TEST_GROUP(.setup = setup, .teardown = teardown, .timeout_s = 120);
+
 /* Each descriptor in turn: calls continue, and the program's file is not touched. */
-START_TEST(each_descriptor_of_the_library_may_be_replaced)
+TEST_LOOP(each_descriptor_of_the_library_may_be_replaced, 0, KINDS)
 {
 	struct farkv *kv, *other;
 	unsigned n;
@@ -368,9 +382,8 @@ START_TEST(each_descriptor_of_the_library_may_be_replaced)
 		expect_untouched(&o);
 	}
 }
-END_TEST
 
-START_TEST(all_descriptors_of_the_library_may_be_replaced)
+TEST_LOOP(all_descriptors_of_the_library_may_be_replaced, 0, KINDS)
 {
 	struct owned o[FDS_MAX];
 	struct farkv *kv, *other;
@@ -396,41 +409,5 @@ START_TEST(all_descriptors_of_the_library_may_be_replaced)
 	for (unsigned i = 0; i < n; i++)
 		expect_untouched(&o[i]);
 }
-END_TEST
 
-static void setup_watched(void)
-{
-	setup();
-	watcher = e2e_open_readonly(srv.path, 20000);
-}
-
-static void teardown_watched(void)
-{
-	farkv_close(watcher);
-	teardown();
-}
-
-static Suite *suite(void)
-{
-	Suite *s = suite_create("life");
-	TCase *t = tcase_create("descriptors");
-
-	real_server_require();
-	tcase_add_checked_fixture(t, setup, teardown);
-	tcase_set_timeout(t, 120);
-	tcase_add_test(t, region_is_in_no_core_dump);
-	tcase_add_loop_test(t, each_descriptor_of_the_library_may_be_replaced, 0, KINDS);
-	tcase_add_loop_test(t, all_descriptors_of_the_library_may_be_replaced, 0, KINDS);
-	suite_add_tcase(s, t);
-
-	t = tcase_create("waiting");
-	tcase_add_checked_fixture(t, setup_watched, teardown_watched);
-	tcase_set_timeout(t, 120);
-	tcase_add_test(t, killed_program_is_not_waited_for);
-	tcase_add_test(t, program_that_calls_exec_is_not_waited_for);
-	tcase_add_test(t, idle_program_that_closed_all_descriptors_is_not_waited_for);
-	suite_add_tcase(s, t);
-	return s;
-}
-
-TEST_MAIN(suite())
+TEST_SUITE("life", real_server_require())

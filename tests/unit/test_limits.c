@@ -15,9 +15,9 @@
 
 #include "common/base/util.h"
 
+#include "tests/rig/cases.h"
 #include "tests/rig/e2e.h"
 #include "tests/rig/real_server.h"
-#include "tests/rig/test_main.h"
 
 #define MIB (1u << 20)
 
@@ -129,7 +129,9 @@ static unsigned fill_memory(void)
 	return n;
 }
 
-START_TEST(put_in_a_full_store_is_refused_and_nothing_leaks)
+TEST_GROUP(.setup = setup_small, .teardown = teardown);
+
+TEST(put_in_a_full_store_is_refused_and_nothing_leaks)
 {
 	unsigned n = fill_memory();
 
@@ -157,10 +159,9 @@ START_TEST(put_in_a_full_store_is_refused_and_nothing_leaks)
 	for (unsigned i = 0; i < n; i++)
 		expect_number(kv, i % 2 ? i : 1000 + i);
 }
-END_TEST
 
 /* Another handle gets freed memory once the first one calls or closes. */
-START_TEST(memory_freed_by_one_handle_serves_another)
+TEST(memory_freed_by_one_handle_serves_another)
 {
 	struct farkv *other = e2e_open(srv.path, 5000);
 	unsigned n = fill_memory();
@@ -185,7 +186,6 @@ START_TEST(memory_freed_by_one_handle_serves_another)
 		expect_number(other, 5000 + i);
 	kv = other;
 }
-END_TEST
 
 /* Bytes that clients hold, without published ones. */
 static uint64_t in_hands(void)
@@ -196,11 +196,13 @@ static uint64_t in_hands(void)
 	return f.out_bytes - f.live_bytes - f.dead_bytes;
 }
 
+TEST_GROUP(.setup = setup_deletes, .teardown = teardown);
+
 /*
  * A handle that only deletes large values gets their blocks. It returns them unasked: of
  * 32 MiB it may keep two, and the deferred ones.
  */
-START_TEST(handle_that_only_deletes_gives_blocks_back)
+TEST(handle_that_only_deletes_gives_blocks_back)
 {
 	struct farkv *other = e2e_open(srv.path, 5000);
 
@@ -213,7 +215,6 @@ START_TEST(handle_that_only_deletes_gives_blocks_back)
 	farkv_close(other);
 	ck_assert_uint_lt(in_hands(), 4 * MIB);
 }
-END_TEST
 
 /* The same for a handle that overwrites `n` larger values with smaller ones. */
 static void shrink(unsigned n, size_t bytes)
@@ -234,24 +235,24 @@ static void shrink(unsigned n, size_t bytes)
 	ck_assert_uint_lt(in_hands(), 4 * MIB);
 }
 
-START_TEST(handle_that_shrinks_values_gives_blocks_back)
+TEST(handle_that_shrinks_values_gives_blocks_back)
 {
 	shrink(8000, 1800);
 }
-END_TEST
 
 /* Blocks of this size mostly wait undated. */
-START_TEST(handle_that_shrinks_small_values_gives_blocks_back)
+TEST(handle_that_shrinks_small_values_gives_blocks_back)
 {
 	shrink(16000, 900);
 }
-END_TEST
+
+TEST_GROUP(.setup = setup_tiny, .teardown = teardown);
 
 /*
  * Each block is exhausted more than once: a barrier with both clients makes it usable
  * again, and no put fails meanwhile.
  */
-START_TEST(blocks_exhausted_are_usable_after_a_barrier)
+TEST(blocks_exhausted_are_usable_after_a_barrier)
 {
 	struct farkv *other = e2e_open(srv.path, 5000);
 	struct farkv_stats s = {.size = sizeof(s)};
@@ -280,10 +281,11 @@ START_TEST(blocks_exhausted_are_usable_after_a_barrier)
 	ck_assert_uint_le(s.heap_bytes, PAGES * 32768);
 	farkv_close(other);
 }
-END_TEST
+
+TEST_GROUP(.setup = setup_small, .teardown = teardown);
 
 /* A batch that runs out of memory reports it item by item. */
-START_TEST(batch_out_of_memory_reports_each_item)
+TEST(batch_out_of_memory_reports_each_item)
 {
 	enum { N = 200 };
 	static struct farkv_put_item it[N];
@@ -311,7 +313,6 @@ START_TEST(batch_out_of_memory_reports_each_item)
 	ck_assert_uint_gt(stored, 100);
 	ck_assert_uint_lt(stored, N);
 }
-END_TEST
 
 /* Put keys with values of this length until memory is out; returns the number. */
 static unsigned fill_with(unsigned len)
@@ -344,7 +345,7 @@ static void delete_all(unsigned n)
 }
 
 /* Memory of small values serves large ones and the other way round. */
-START_TEST(memory_of_one_size_serves_others)
+TEST(memory_of_one_size_serves_others)
 {
 	bool fast = !real_server_is_remote();
 	const unsigned len[] = {fast ? 20 : 8000, 4000, fast ? 100 : 16000,
@@ -379,7 +380,6 @@ START_TEST(memory_of_one_size_serves_others)
 	ck_assert_uint_gt(first[1] * 4096, 8 * MIB / 10 * 7);
 	ck_assert_uint_gt(first[3] * 65536, 8 * MIB / 10 * 6);
 }
-END_TEST
 
 /* A process with an idle handle. */
 static pid_t idle_client(void)
@@ -429,7 +429,7 @@ static unsigned replace_all(unsigned n)
 }
 
 /* Pages keep their class while a client is stopped. */
-START_TEST(memory_under_a_stopped_client_keeps_its_use)
+TEST(memory_under_a_stopped_client_keeps_its_use)
 {
 	unsigned n, stopped, refused, absent = 0;
 	uint64_t end;
@@ -468,11 +468,12 @@ START_TEST(memory_under_a_stopped_client_keeps_its_use)
 	kill(pid, SIGKILL);
 	waitpid(pid, NULL, 0);
 }
-END_TEST
 
 /* ---- index ----------------------------------------------------------------- */
 
-START_TEST(index_of_one_subtable_grows)
+TEST_GROUP(.setup = setup_few_slots, .teardown = teardown);
+
+TEST(index_of_one_subtable_grows)
 {
 	unsigned n = real_server_is_remote() ? 6000 : 4 * 4096;
 	struct farkv_stats st = {.size = sizeof(st)};
@@ -503,7 +504,6 @@ START_TEST(index_of_one_subtable_grows)
 			e2e_expect(kv, &i, sizeof(i), i % 3 ? "back" : "over",
 				   4);
 }
-END_TEST
 
 /* ---- large values ---------------------------------------------------------- */
 
@@ -522,7 +522,9 @@ static int put_large(const uint8_t *big, size_t bytes)
 	}
 }
 
-START_TEST(value_of_the_largest_size_is_stored)
+TEST_GROUP(.setup = setup_large, .teardown = teardown);
+
+TEST(value_of_the_largest_size_is_stored)
 {
 	size_t bytes = large_bytes(), len = 0;
 	uint8_t *big = calloc(1, bytes + 1), *copy = malloc(bytes);
@@ -549,11 +551,12 @@ START_TEST(value_of_the_largest_size_is_stored)
 	free(big);
 	free(copy);
 }
-END_TEST
 
 /* ---- sessions ------------------------------------------------------------ */
 
-START_TEST(session_beyond_the_limit_is_refused_until_one_ends)
+TEST_GROUP(.setup = setup_few_slots, .teardown = teardown);
+
+TEST(session_beyond_the_limit_is_refused_until_one_ends)
 {
 	struct farkv *second = e2e_open(srv.path, 1000), *third = NULL;
 
@@ -566,43 +569,5 @@ START_TEST(session_beyond_the_limit_is_refused_until_one_ends)
 	e2e_expect_str(second, "k", "v");
 	farkv_close(second);
 }
-END_TEST
 
-static void add_case(Suite *s, const char *name, void (*setup)(void), int n,
-		     const TTest *const *tests)
-{
-	TCase *t = tcase_create(name);
-
-	tcase_add_checked_fixture(t, setup, teardown);
-	tcase_set_timeout(t, 30);
-	for (int i = 0; i < n; i++)
-		tcase_add_test(t, tests[i]);
-	suite_add_tcase(s, t);
-}
-
-static Suite *suite(void)
-{
-	const TTest *small[] = {put_in_a_full_store_is_refused_and_nothing_leaks,
-				memory_freed_by_one_handle_serves_another,
-				batch_out_of_memory_reports_each_item,
-				memory_of_one_size_serves_others,
-				memory_under_a_stopped_client_keeps_its_use};
-	const TTest *tiny[] = {blocks_exhausted_are_usable_after_a_barrier};
-	const TTest *slots[] = {index_of_one_subtable_grows,
-				session_beyond_the_limit_is_refused_until_one_ends};
-	const TTest *deletes[] = {handle_that_only_deletes_gives_blocks_back,
-				  handle_that_shrinks_values_gives_blocks_back,
-				  handle_that_shrinks_small_values_gives_blocks_back};
-	const TTest *large[] = {value_of_the_largest_size_is_stored};
-	Suite *s = suite_create("limits");
-
-	real_server_require();
-	add_case(s, "8 MiB", setup_small, 5, small);
-	add_case(s, "1 MiB", setup_tiny, 1, tiny);
-	add_case(s, "4096 slots", setup_few_slots, 2, slots);
-	add_case(s, "32 MiB", setup_deletes, 3, deletes);
-	add_case(s, "large", setup_large, 1, large);
-	return s;
-}
-
-TEST_MAIN(suite())
+TEST_SUITE("limits", real_server_require())

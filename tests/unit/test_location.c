@@ -7,7 +7,7 @@
 
 #include "common/region/hash.h"
 #include "common/index/location.h"
-#include "tests/rig/test_main.h"
+#include "tests/rig/cases.h"
 
 static struct location_cache *lc;
 
@@ -41,7 +41,7 @@ static void store(const char *key, uint64_t slot, uint64_t word)
 	location_store(lc, &l);
 }
 
-START_TEST(stored_location_is_found_until_it_is_dropped)
+TEST(stored_location_is_found_until_it_is_dropped)
 {
 	struct location *l;
 
@@ -61,9 +61,8 @@ START_TEST(stored_location_is_found_until_it_is_dropped)
 	ck_assert_uint_eq(find("b")->word, 2);
 	teardown();
 }
-END_TEST
 
-START_TEST(key_of_the_same_hash_is_another_key)
+TEST(key_of_the_same_hash_is_another_key)
 {
 	const char other[] = "other";
 
@@ -73,9 +72,8 @@ START_TEST(key_of_the_same_hash_is_another_key)
 	ck_assert_ptr_nonnull(find("a"));
 	teardown();
 }
-END_TEST
 
-START_TEST(barrier_drops_all_however_often)
+TEST(barrier_drops_all_however_often)
 {
 	setup(64);
 	store("old", 64, 1);
@@ -88,9 +86,8 @@ START_TEST(barrier_drops_all_however_often)
 	}
 	teardown();
 }
-END_TEST
 
-START_TEST(memory_is_fixed_and_used_locations_stay)
+TEST(memory_is_fixed_and_used_locations_stay)
 {
 	size_t bytes;
 	char key[16];
@@ -109,9 +106,8 @@ START_TEST(memory_is_fixed_and_used_locations_stay)
 	ck_assert_uint_eq(location_cache_bytes(lc), bytes);
 	teardown();
 }
-END_TEST
 
-START_TEST(staleness_belongs_to_the_key_and_ends_with_its_entry)
+TEST(staleness_belongs_to_the_key_and_ends_with_its_entry)
 {
 	char key[16];
 
@@ -133,9 +129,8 @@ START_TEST(staleness_belongs_to_the_key_and_ends_with_its_entry)
 	}
 	teardown();
 }
-END_TEST
 
-START_TEST(full_cache_finds_most_of_its_keys)
+TEST(full_cache_finds_most_of_its_keys)
 {
 	unsigned found = 0;
 	char key[16];
@@ -159,21 +154,5 @@ START_TEST(full_cache_finds_most_of_its_keys)
 	ck_assert_uint_ge(found, 4096 * 3 / 4);
 	teardown();
 }
-END_TEST
 
-static Suite *suite(void)
-{
-	Suite *s = suite_create("locations");
-	TCase *t = tcase_create("locations");
-
-	tcase_add_test(t, stored_location_is_found_until_it_is_dropped);
-	tcase_add_test(t, key_of_the_same_hash_is_another_key);
-	tcase_add_test(t, barrier_drops_all_however_often);
-	tcase_add_test(t, memory_is_fixed_and_used_locations_stay);
-	tcase_add_test(t, staleness_belongs_to_the_key_and_ends_with_its_entry);
-	tcase_add_test(t, full_cache_finds_most_of_its_keys);
-	suite_add_tcase(s, t);
-	return s;
-}
-
-TEST_MAIN(suite())
+TEST_SUITE("locations")

@@ -20,7 +20,7 @@
 #include "common/base/util.h"
 #include "common/xport/xport.h"
 #include "common/rdma/verbs.h"
-#include "tests/rig/test_main.h"
+#include "tests/rig/cases.h"
 #include "tests/rig/verbs_far.h"
 
 #define WORDS 4096u
@@ -210,7 +210,9 @@ static void wait_until_it_wins(const struct rival *r)
 /* 0: no limit, one post of all. */
 static const unsigned windows[] = {0, 96, 384};
 
-START_TEST(freeze_of_4096_words_beside_a_client_loses_no_update)
+TEST_GROUP(.setup = setup, .teardown = teardown);
+
+TEST_EACH(freeze_of_4096_words_beside_a_client_loses_no_update, windows)
 {
 	struct freeze *f = calloc(1, sizeof(*f));
 	struct rival *r = rival_new();
@@ -238,7 +240,6 @@ START_TEST(freeze_of_4096_words_beside_a_client_loses_no_update)
 	free(f);
 	free(r);
 }
-END_TEST
 
 /* ---- the lane breaks ----------------------------------------------------------------- */
 
@@ -253,7 +254,7 @@ static void *break_soon(void *arg)
  * It breaks in the middle and is replaced, and the freeze goes on from the state of the
  * words: no word is changed twice or in part, none by a late request.
  */
-START_TEST(lane_that_breaks_is_replaced_and_no_word_changes_twice)
+TEST(lane_that_breaks_is_replaced_and_no_word_changes_twice)
 {
 	struct freeze *f = calloc(1, sizeof(*f));
 	struct rival *r = rival_new();
@@ -291,9 +292,8 @@ START_TEST(lane_that_breaks_is_replaced_and_no_word_changes_twice)
 	free(f);
 	free(r);
 }
-END_TEST
 
-START_TEST(broken_lane_ends_all_chains_and_refuses_posts_until_replaced)
+TEST(broken_lane_ends_all_chains_and_refuses_posts_until_replaced)
 {
 	struct xport_chain c[3] = {{.n = 1}, {.n = 1}, {.n = 1}};
 
@@ -315,12 +315,11 @@ START_TEST(broken_lane_ends_all_chains_and_refuses_posts_until_replaced)
 	ck_assert_uint_eq(words[1], 0);
 	ck_assert_uint_eq(words[2], 3);
 }
-END_TEST
 
 /* ---- how fast ------------------------------------------------------------------------- */
 
 /* Only its end is tested: it measures chains and windows on this device. */
-START_TEST(freeze_of_4096_words_at_several_sizes_ends)
+TEST(freeze_of_4096_words_at_several_sizes_ends)
 {
 	static const unsigned chain[] = {1, XPORT_CHAIN_MAX};
 	static const unsigned window[] = {12, 24, 48, 96, 192, 384, 768, 1536, 0};
@@ -349,29 +348,5 @@ START_TEST(freeze_of_4096_words_at_several_sizes_ends)
 		}
 	free(f);
 }
-END_TEST
 
-static Suite *suite(void)
-{
-	Suite *s = suite_create("loopback");
-	TCase *t = tcase_create("loopback");
-
-	far_require();
-	tcase_set_timeout(t, 30);
-	tcase_add_checked_fixture(t, setup, teardown);
-	tcase_add_loop_test(
-		t,
-		freeze_of_4096_words_beside_a_client_loses_no_update,
-		0, ARRAY_SIZE(windows));
-	tcase_add_test(
-		t,
-		lane_that_breaks_is_replaced_and_no_word_changes_twice);
-	tcase_add_test(
-		t, broken_lane_ends_all_chains_and_refuses_posts_until_replaced);
-	tcase_add_test(t,
-		       freeze_of_4096_words_at_several_sizes_ends);
-	suite_add_tcase(s, t);
-	return s;
-}
-
-TEST_MAIN(suite())
+TEST_SUITE("loopback", far_require())

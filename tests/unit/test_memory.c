@@ -7,6 +7,7 @@
 
 #include <unistd.h>
 
+#include "tests/rig/cases.h"
 #include "tests/rig/control_rig.h"
 #include "server/loop/grants.h"
 #include "server/loop/grow.h"
@@ -31,7 +32,9 @@ static void setup_large_index(void)
 
 /* ---- pages change hands ---------------------------------------------------------- */
 
-START_TEST(empty_segments_serve_another_class_after_a_barrier)
+TEST_GROUP(.setup = setup, .teardown = rig_end);
+
+TEST(empty_segments_serve_another_class_after_a_barrier)
 {
 	size_t small, large;
 
@@ -55,9 +58,8 @@ START_TEST(empty_segments_serve_another_class_after_a_barrier)
 	large += rig_get_reserve(&alice, RIG_LARGE);
 	ck_assert_uint_ge((large + 64) * 4096 * 100, 2 * MIB * 88);
 }
-END_TEST
 
-START_TEST(deferred_blocks_of_another_class_are_waited_for)
+TEST(deferred_blocks_of_another_class_are_waited_for)
 {
 	size_t small = rig_get_all(&alice, RIG_SMALL);
 	uint64_t t = clock_now_ns();
@@ -72,9 +74,8 @@ START_TEST(deferred_blocks_of_another_class_are_waited_for)
 	ck_assert_uint_lt(alice.answered_ns - t, NS_PER_SEC);
 	rig_show_pages();
 }
-END_TEST
 
-START_TEST(exhausted_blocks_of_another_class_are_waited_for)
+TEST(exhausted_blocks_of_another_class_are_waited_for)
 {
 	size_t small = rig_get_all(&alice, RIG_SMALL);
 
@@ -84,9 +85,8 @@ START_TEST(exhausted_blocks_of_another_class_are_waited_for)
 	ck_assert_uint_eq(alice.got[0].inc, 0);
 	rig_show_pages();
 }
-END_TEST
 
-START_TEST(low_on_pages_gives_back_empty_segments_but_one)
+TEST(low_on_pages_gives_back_empty_segments_but_one)
 {
 	size_t large = rig_get_all(&alice, RIG_LARGE);
 
@@ -98,9 +98,8 @@ START_TEST(low_on_pages_gives_back_empty_segments_but_one)
 	ck_assert_uint_gt(slab_count_class(c->slab, RIG_LARGE).free, 0);
 	ck_assert_uint_eq(alice.reclaims, 0);
 }
-END_TEST
 
-START_TEST(full_store_leaves_pages_for_the_index)
+TEST(full_store_leaves_pages_for_the_index)
 {
 	uint64_t pages = region.subtables, n = 0;
 
@@ -117,11 +116,10 @@ START_TEST(full_store_leaves_pages_for_the_index)
 	ck_assert_uint_gt(alice.n_held, pages * SUBTABLE_SLOTS / 5);
 	region.subtables += n; /* for the sum in rig_end() */
 }
-END_TEST
 
 /* ---- no memory ------------------------------------------------------------------- */
 
-START_TEST(request_without_prospect_is_refused_at_once)
+TEST(request_without_prospect_is_refused_at_once)
 {
 	uint64_t t;
 
@@ -140,7 +138,6 @@ START_TEST(request_without_prospect_is_refused_at_once)
 	ck_assert_uint_eq(alice.reclaims, 0);
 	ck_assert_uint_eq(alice.barriers, 0);
 }
-END_TEST
 
 /* A client deletes without a message to the server. */
 static void delete_by_slot(struct peer *p, size_t n)
@@ -179,7 +176,7 @@ static void hear_full(struct peer *p, const struct msg *m)
 	}
 }
 
-START_TEST(waiting_request_is_told_its_reason_at_once)
+TEST(waiting_request_is_told_its_reason_at_once)
 {
 	memset(&told, 0, sizeof(told));
 	rig_get_all(&alice, RIG_SMALL);
@@ -202,7 +199,6 @@ START_TEST(waiting_request_is_told_its_reason_at_once)
 	ck_assert_uint_eq(alice.n, 0);
 	ck_assert_uint_eq(told.n, 1);
 }
-END_TEST
 
 static uint64_t no_pages(void *arg, uint64_t at, uint64_t n, uint64_t more)
 {
@@ -214,7 +210,7 @@ static uint64_t no_pages(void *arg, uint64_t at, uint64_t n, uint64_t more)
 }
 
 /* The machine has no more memory, though most of the region is free. */
-START_TEST(pages_that_the_machine_lacks_are_not_granted)
+TEST(pages_that_the_machine_lacks_are_not_granted)
 {
 	unsigned asked = 0;
 	size_t n;
@@ -229,10 +225,9 @@ START_TEST(pages_that_the_machine_lacks_are_not_granted)
 	rig_give(&alice, n, RETURN_FREE);
 	ck_assert_uint_eq(rig_get_all(&alice, RIG_SMALL), n);
 }
-END_TEST
 
 /* Without T, and without a barrier, which alice does not answer. */
-START_TEST(tombstones_in_a_full_store_are_replaced_from_the_reserve)
+TEST(tombstones_in_a_full_store_are_replaced_from_the_reserve)
 {
 	rig_get_all(&alice, RIG_SMALL);
 	ck_assert_uint_gt(slab_count_class(c->slab, RIG_SMALL).free, 100);
@@ -243,9 +238,8 @@ START_TEST(tombstones_in_a_full_store_are_replaced_from_the_reserve)
 	ck_assert_uint_eq(grow_stats(c)->compactions, 0);
 	alice.silent = false;
 }
-END_TEST
 
-START_TEST(deleted_blocks_are_found_soon_after_memory_ran_out)
+TEST(deleted_blocks_are_found_soon_after_memory_ran_out)
 {
 	rig_get_all(&alice, RIG_SMALL);
 	for (int i = 0; i < 5; i++) {
@@ -256,7 +250,6 @@ START_TEST(deleted_blocks_are_found_soon_after_memory_ran_out)
 		ck_assert_uint_eq(rig_get_all(&alice, RIG_SMALL), 1000 - 64);
 	}
 }
-END_TEST
 
 /* For the waiting requests; the barrier is as old as before. */
 static void time_passes(uint64_t ns)
@@ -270,11 +263,13 @@ static void time_passes(uint64_t ns)
 	}
 }
 
+TEST_GROUP(.setup = setup_large_index, .teardown = rig_end);
+
 /*
  * Tombstones in all subtables keep each page of small blocks in use. Compacting a
  * subtable takes a page: after the reserve is used up, one barrier for every two.
  */
-START_TEST(search_is_waited_for_however_long_it_takes)
+TEST(search_is_waited_for_however_long_it_takes)
 {
 	size_t tables = region.subtables, n = rig_get_all(&alice, RIG_SMALL);
 	unsigned rounds;
@@ -302,9 +297,10 @@ START_TEST(search_is_waited_for_however_long_it_takes)
 	ck_assert_uint_eq(alice.n, 1);
 	ck_assert_uint_ge(rounds, 4);
 }
-END_TEST
 
-START_TEST(others_are_asked_and_waited_for_a_short_time)
+TEST_GROUP(.setup = setup, .teardown = rig_end);
+
+TEST(others_are_asked_and_waited_for_a_short_time)
 {
 	unsigned asked;
 	uint64_t t;
@@ -329,9 +325,8 @@ START_TEST(others_are_asked_and_waited_for_a_short_time)
 	ck_assert_uint_eq(rig_get(&alice, RIG_LARGE, 1), 0);
 	ck_assert_uint_gt(bob.reclaims, asked);
 }
-END_TEST
 
-START_TEST(returned_blocks_are_granted)
+TEST(returned_blocks_are_granted)
 {
 	join(&bob, &rig_local, getpid());
 	rig_get_all(&bob, RIG_SMALL);
@@ -344,7 +339,6 @@ START_TEST(returned_blocks_are_granted)
 	WAIT_FOR(alice.answered);
 	ck_assert_uint_eq(alice.n, 64);
 }
-END_TEST
 
 /* Bob has all there is, and alice nothing. */
 static void bob_takes_all(void)
@@ -365,7 +359,7 @@ static void alice_asks_for_one_of_bobs(void)
 }
 
 /* The previous wait used all of its time. */
-START_TEST(others_asked_late_are_waited_for)
+TEST(others_asked_late_are_waited_for)
 {
 	struct deferred *d;
 
@@ -381,10 +375,9 @@ START_TEST(others_asked_late_are_waited_for)
 	WAIT_FOR(alice.answered);
 	ck_assert_uint_eq(alice.n, 1);
 }
-END_TEST
 
 /* A second question to others, for another request, does not extend the wait. */
-START_TEST(others_asked_last_are_waited_for_once)
+TEST(others_asked_last_are_waited_for_once)
 {
 	struct deferred *d;
 
@@ -398,10 +391,9 @@ START_TEST(others_asked_last_are_waited_for_once)
 	ck_assert_uint_eq(alice.n, 0);
 	ck_assert_uint_lt(clock_now_ns(), c->reclaim_until_ns);
 }
-END_TEST
 
 /* Asked a moment ago: asked again as soon as allowed. */
-START_TEST(session_that_got_memory_is_asked_again)
+TEST(session_that_got_memory_is_asked_again)
 {
 	unsigned asked;
 
@@ -421,10 +413,9 @@ START_TEST(session_that_got_memory_is_asked_again)
 	WAIT_FOR(alice.answered);
 	ck_assert_uint_eq(alice.n, 1);
 }
-END_TEST
 
 /* Its own request asks only the others. */
-START_TEST(session_that_asks_is_asked_for_others)
+TEST(session_that_asks_is_asked_for_others)
 {
 	rig_get_all(&alice, RIG_SMALL);
 	join(&bob, &rig_local, getpid());
@@ -439,7 +430,6 @@ START_TEST(session_that_asks_is_asked_for_others)
 	WAIT_FOR(alice.answered);
 	ck_assert_uint_eq(alice.n, 1);
 }
-END_TEST
 
 static uint8_t hint_status; /* of the last answer */
 
@@ -498,7 +488,7 @@ static void index_is_full(void)
 	bob.reclaims = alice.reclaims = 0;
 }
 
-START_TEST(memory_of_others_lets_the_index_grow)
+TEST(memory_of_others_lets_the_index_grow)
 {
 	uint64_t t;
 
@@ -517,10 +507,9 @@ START_TEST(memory_of_others_lets_the_index_grow)
 			  MSG_HINT_DONE);
 	ck_assert_uint_eq(region.subtables, 2);
 }
-END_TEST
 
 /* Sessions other than bob were asked just before. */
-START_TEST(full_index_asks_sessions_that_were_not_asked)
+TEST(full_index_asks_sessions_that_were_not_asked)
 {
 	uint64_t asked_ns;
 
@@ -535,10 +524,9 @@ START_TEST(full_index_asks_sessions_that_were_not_asked)
 	while (!bob.reclaims) /* other work comes first */
 		ck_assert_uint_eq(hint(&alice), MSG_HINT_WORKING);
 }
-END_TEST
 
 /* A client that gave up does not shorten the wait of the next. */
-START_TEST(full_index_waits_for_each_request)
+TEST(full_index_waits_for_each_request)
 {
 	index_is_full();
 	ck_assert_uint_eq(hint(&alice), MSG_HINT_WORKING);
@@ -547,9 +535,8 @@ START_TEST(full_index_waits_for_each_request)
 	while (!bob.reclaims)
 		ck_assert_uint_eq(hint(&alice), MSG_HINT_WORKING);
 }
-END_TEST
 
-START_TEST(early_hint_reclaims_no_memory)
+TEST(early_hint_reclaims_no_memory)
 {
 	index_is_full();
 	for (unsigned i = 0; i < 4; i++) {
@@ -559,13 +546,12 @@ START_TEST(early_hint_reclaims_no_memory)
 	ck_assert_uint_eq(bob.reclaims, 0);
 	ck_assert_uint_eq(alice.reclaims, 0);
 }
-END_TEST
 
 /*
  * A session that gets blocks late is recorded as their holder by a running sweep, and
  * when it dies.
  */
-START_TEST(blocks_granted_late_are_known_to_a_sweep)
+TEST(blocks_granted_late_are_known_to_a_sweep)
 {
 	uint64_t cursor = 0;
 
@@ -590,10 +576,9 @@ START_TEST(blocks_granted_late_are_known_to_a_sweep)
 	while (slab_unmark(c->slab, &cursor, 1000))
 		;
 }
-END_TEST
 
 /* Blocks whose T has passed when the next request comes, before the server looked. */
-START_TEST(waiting_request_is_served_before_the_next)
+TEST(waiting_request_is_served_before_the_next)
 {
 	join(&bob, &rig_local, getpid());
 	rig_get_all(&alice, RIG_SMALL);
@@ -619,9 +604,8 @@ START_TEST(waiting_request_is_served_before_the_next)
 	ck_assert_uint_eq(bob.n, 1);
 	ck_assert_uint_eq(alice.n, 0);
 }
-END_TEST
 
-START_TEST(session_that_leaves_drops_its_requests)
+TEST(session_that_leaves_drops_its_requests)
 {
 	join(&bob, &rig_local, getpid());
 	rig_get_all(&alice, RIG_SMALL);
@@ -637,51 +621,5 @@ START_TEST(session_that_leaves_drops_its_requests)
 	ck_assert(!bob.answered);
 	ck_assert_uint_eq(c->grants->n_deferred, 0);
 }
-END_TEST
 
-static TCase *add_case(Suite *s, const char *name)
-{
-	TCase *t = tcase_create(name);
-
-	tcase_add_checked_fixture(t, setup, rig_end);
-	suite_add_tcase(s, t);
-	return t;
-}
-
-static Suite *suite(void)
-{
-	Suite *s = suite_create("memory");
-	TCase *t = add_case(s, "pages");
-
-	tcase_add_test(t, empty_segments_serve_another_class_after_a_barrier);
-	tcase_add_test(t, deferred_blocks_of_another_class_are_waited_for);
-	tcase_add_test(t, exhausted_blocks_of_another_class_are_waited_for);
-	tcase_add_test(t, low_on_pages_gives_back_empty_segments_but_one);
-	tcase_add_test(t, full_store_leaves_pages_for_the_index);
-	t = add_case(s, "no memory");
-	tcase_add_test(t, request_without_prospect_is_refused_at_once);
-	tcase_add_test(t, waiting_request_is_told_its_reason_at_once);
-	tcase_add_test(t, pages_that_the_machine_lacks_are_not_granted);
-	tcase_add_test(t, tombstones_in_a_full_store_are_replaced_from_the_reserve);
-	tcase_add_test(t, deleted_blocks_are_found_soon_after_memory_ran_out);
-	tcase_add_test(t, others_are_asked_and_waited_for_a_short_time);
-	tcase_add_test(t, returned_blocks_are_granted);
-	tcase_add_test(t, memory_of_others_lets_the_index_grow);
-	tcase_add_test(t, others_asked_late_are_waited_for);
-	tcase_add_test(t, others_asked_last_are_waited_for_once);
-	tcase_add_test(t, session_that_got_memory_is_asked_again);
-	tcase_add_test(t, session_that_asks_is_asked_for_others);
-	tcase_add_test(t, full_index_asks_sessions_that_were_not_asked);
-	tcase_add_test(t, full_index_waits_for_each_request);
-	tcase_add_test(t, early_hint_reclaims_no_memory);
-	tcase_add_test(t, blocks_granted_late_are_known_to_a_sweep);
-	tcase_add_test(t, waiting_request_is_served_before_the_next);
-	tcase_add_test(t, session_that_leaves_drops_its_requests);
-	t = tcase_create("large index");
-	tcase_add_checked_fixture(t, setup_large_index, rig_end);
-	tcase_add_test(t, search_is_waited_for_however_long_it_takes);
-	suite_add_tcase(s, t);
-	return s;
-}
-
-TEST_MAIN(suite())
+TEST_SUITE("memory")

@@ -5,7 +5,7 @@
  */
 #include "config.h"
 
-#include "tests/rig/test_main.h"
+#include "tests/rig/cases.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -257,7 +257,7 @@ static void count_all(uint64_t *live_out, uint64_t *dead_out)
 	ck_assert_uint_eq(n, r.subtables);
 }
 
-START_TEST(migration_split_on_full_windows_index_grows_and_keeps_all)
+TEST(migration_split_on_full_windows_index_grows_and_keeps_all)
 {
 	uint64_t live, dead;
 
@@ -273,12 +273,11 @@ START_TEST(migration_split_on_full_windows_index_grows_and_keeps_all)
 			  r.subtables + slab_count(slab).pages);
 	teardown();
 }
-END_TEST
 
 /* A number that fits one subtable, except for one hash seed in 260 at 2500. */
 #define COMPACT_KEYS 1800u
 
-START_TEST(migration_compaction_returns_the_blocks_of_tombstones)
+TEST(migration_compaction_returns_the_blocks_of_tombstones)
 {
 	uint64_t live, dead, out;
 
@@ -303,7 +302,6 @@ START_TEST(migration_compaction_returns_the_blocks_of_tombstones)
 	check_all(COMPACT_KEYS);
 	teardown();
 }
-END_TEST
 
 /* The client's operations between two steps: reads, overwrites, inserts, deletes. */
 static void meddle(unsigned *k, unsigned n)
@@ -321,7 +319,7 @@ static void meddle(unsigned *k, unsigned n)
 	(*k)++;
 }
 
-START_TEST(migration_client_between_steps_sees_every_key_as_it_is)
+TEST_LOOP(migration_client_between_steps_sees_every_key_as_it_is, 0, 2)
 {
 	enum migrate_kind kind = _i ? MIGRATE_SPLIT : MIGRATE_COMPACT;
 	unsigned k = 1, steps = 0;
@@ -346,7 +344,6 @@ START_TEST(migration_client_between_steps_sees_every_key_as_it_is)
 	check_all(2600);
 	teardown();
 }
-END_TEST
 
 /* How the next server finishes what a dead one began. */
 static void recover(enum migrate_kind kind)
@@ -371,7 +368,7 @@ static void recover(enum migrate_kind kind)
 	}
 }
 
-START_TEST(migration_of_a_server_that_dies_is_finished_by_the_next)
+TEST_LOOP(migration_of_a_server_that_dies_is_finished_by_the_next, 0, 4)
 {
 	enum migrate_kind kind = _i & 1 ? MIGRATE_SPLIT : MIGRATE_COMPACT;
 	bool over = false;
@@ -399,7 +396,6 @@ START_TEST(migration_of_a_server_that_dies_is_finished_by_the_next)
 		teardown();
 	}
 }
-END_TEST
 
 static int break_at;
 
@@ -412,7 +408,7 @@ static int on_request(void *arg, const struct xport_chain *chain, unsigned i,
 	return !after && break_at-- == 0 ? FARKV_EDISCONNECTED : 0;
 }
 
-START_TEST(migration_reports_a_broken_lane_and_another_finishes)
+TEST(migration_reports_a_broken_lane_and_another_finishes)
 {
 	const struct xport_fault_config cfg = {.hook = on_request};
 	unsigned k = 3;
@@ -443,9 +439,8 @@ START_TEST(migration_reports_a_broken_lane_and_another_finishes)
 	check_all(2000);
 	teardown();
 }
-END_TEST
 
-START_TEST(migration_slots_that_lead_nowhere_are_dropped_and_counted)
+TEST(migration_slots_that_lead_nowhere_are_dropped_and_counted)
 {
 	uint64_t *slots, good = 0;
 	unsigned bad = 0;
@@ -478,7 +473,6 @@ START_TEST(migration_slots_that_lead_nowhere_are_dropped_and_counted)
 	ck_assert_uint_eq(migration_result(migration)->live, 997);
 	teardown();
 }
-END_TEST
 
 /* A rogue client that thaws frozen slots, or changes a slot before each freeze. */
 static enum { THAWS, CHANGES_ONE } rogue_does;
@@ -504,7 +498,7 @@ static int rogue_hook(void *arg, const struct xport_chain *c, unsigned i,
 	return 0;
 }
 
-START_TEST(migration_does_not_wait_for_a_client_that_thaws_slots)
+TEST_LOOP(migration_does_not_wait_for_a_client_that_thaws_slots, 0, 2)
 {
 	const struct xport_fault_config cfg = {.hook = rogue_hook};
 	unsigned more = 0;
@@ -534,9 +528,8 @@ START_TEST(migration_does_not_wait_for_a_client_that_thaws_slots)
 	check_all(2000);
 	teardown();
 }
-END_TEST
 
-START_TEST(migration_begin_without_memory_changes_nothing)
+TEST(migration_begin_without_memory_changes_nothing)
 {
 	uint64_t used;
 
@@ -556,9 +549,8 @@ START_TEST(migration_begin_without_memory_changes_nothing)
 	check_all(100);
 	teardown();
 }
-END_TEST
 
-START_TEST(migration_begin_at_the_largest_directory_refuses_to_split)
+TEST(migration_begin_at_the_largest_directory_refuses_to_split)
 {
 	setup();
 	fill(0, 100);
@@ -572,7 +564,6 @@ START_TEST(migration_begin_at_the_largest_directory_refuses_to_split)
 	check_all(100);
 	teardown();
 }
-END_TEST
 
 /* The key's word, wherever its window has it. */
 static uint64_t word_of(unsigned k)
@@ -610,7 +601,7 @@ static void visit_all(void)
  * moved word stands for is over: a later put that loses to it must not be taken for absorbed by
  * it, so the word is not blind.
  */
-START_TEST(migration_of_an_evacuated_segment_moves_its_values_and_their_words_are_not_blind)
+TEST(migration_of_an_evacuated_segment_moves_its_values_and_their_words_are_not_blind)
 {
 	const unsigned n = 1000; /* of 64 bytes, in pages of 512: their windows do not overlap */
 	unsigned moved = 0;
@@ -647,34 +638,5 @@ START_TEST(migration_of_an_evacuated_segment_moves_its_values_and_their_words_ar
 	check_all(n);
 	teardown();
 }
-END_TEST
 
-static Suite *suite(void)
-{
-	Suite *s = suite_create("migrate");
-	TCase *t = tcase_create("migrate");
-
-	tcase_add_test(t,
-		       migration_split_on_full_windows_index_grows_and_keeps_all);
-	tcase_add_test(t, migration_compaction_returns_the_blocks_of_tombstones);
-	tcase_add_loop_test(
-		t, migration_client_between_steps_sees_every_key_as_it_is, 0, 2);
-	tcase_add_loop_test(
-		t, migration_of_a_server_that_dies_is_finished_by_the_next, 0,
-		4);
-	tcase_add_test(t, migration_reports_a_broken_lane_and_another_finishes);
-	tcase_add_test(t, migration_slots_that_lead_nowhere_are_dropped_and_counted);
-	tcase_add_loop_test(
-		t, migration_does_not_wait_for_a_client_that_thaws_slots, 0,
-		2);
-	tcase_add_test(t, migration_begin_without_memory_changes_nothing);
-	tcase_add_test(
-		t, migration_begin_at_the_largest_directory_refuses_to_split);
-	tcase_add_test(
-		t,
-		migration_of_an_evacuated_segment_moves_its_values_and_their_words_are_not_blind);
-	suite_add_tcase(s, t);
-	return s;
-}
-
-TEST_MAIN(suite())
+TEST_SUITE("migrate")

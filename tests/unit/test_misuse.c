@@ -8,8 +8,8 @@
 #include <unistd.h>
 
 #include "common/base/clock.h"
+#include "tests/rig/cases.h"
 #include "tests/rig/handle_rig.h"
-#include "tests/rig/test_main.h"
 
 /* ---- two threads ------------------------------------------------------------------ */
 
@@ -97,7 +97,9 @@ static void all_are_refused(void)
 	assert_detail("in use by another call");
 }
 
-START_TEST(second_thread_is_refused)
+TEST_GROUP(.setup = setup, .teardown = teardown, .timeout_s = 120);
+
+TEST_EACH(second_thread_is_refused, calls)
 {
 	char out[64];
 	pthread_t thread;
@@ -123,10 +125,9 @@ START_TEST(second_thread_is_refused)
 	ck_assert_int_eq(put("k", "w"), 0);
 	assert_value("k", "w");
 }
-END_TEST
 
 /* Whatever the result of a call, the next one is let in. */
-START_TEST(each_end_of_a_call_frees_the_handle)
+TEST(each_end_of_a_call_frees_the_handle)
 {
 	char out[64];
 
@@ -147,7 +148,6 @@ START_TEST(each_end_of_a_call_frees_the_handle)
 	ck_assert_int_eq(put_as_request("k", "v"), FARKV_EDISCONNECTED);
 	ck_assert(!kv->busy);
 }
-END_TEST
 
 static int get_one(void)
 {
@@ -196,7 +196,7 @@ static int (*const one_call[])(void) = {
  * ... also when pending work restarts it: it enters and leaves the quiescence counter
  * equally often.
  */
-START_TEST(pending_work_leaves_handle_and_qsbr_counter_free)
+TEST_EACH(pending_work_leaves_handle_and_qsbr_counter_free, one_call)
 {
 	static const uint32_t alerts[] = {PENDING_GRANTS, PENDING_DROP};
 
@@ -208,10 +208,9 @@ START_TEST(pending_work_leaves_handle_and_qsbr_counter_free)
 		ck_assert(!qsbr_active(kv->qsbr));
 	}
 }
-END_TEST
 
 /* A child forked during another thread's call is told that it is a child. */
-START_TEST(child_of_a_busy_handle_is_refused)
+TEST(child_of_a_busy_handle_is_refused)
 {
 	pthread_t thread;
 	int result, status;
@@ -235,11 +234,10 @@ START_TEST(child_of_a_busy_handle_is_refused)
 	pthread_join(thread, NULL);
 	ck_assert_int_eq(result, 0);
 }
-END_TEST
 
 /* ---- after the end -------------------------------------------------------------------- */
 
-START_TEST(second_close_is_refused)
+TEST(second_close_is_refused)
 {
 	struct farkv *other = open_handle(), *was = other;
 
@@ -251,12 +249,11 @@ START_TEST(second_close_is_refused)
 	farkv_close((struct farkv *)&was);
 	assert_detail("not open");
 }
-END_TEST
 
 /* ---- timeouts ------------------------------------------------------------------------ */
 
 /* 0 is the default; the most that fits is 49 days, and no sum of it overflows. */
-START_TEST(extreme_timeouts_do_not_overflow)
+TEST_LOOP(extreme_timeouts_do_not_overflow, 0, 2)
 {
 	static const uint32_t ms[] = {0, UINT32_MAX};
 	struct farkv_completion c;
@@ -278,25 +275,5 @@ START_TEST(extreme_timeouts_do_not_overflow)
 	wait_broken();
 	assert_value("k", "w");
 }
-END_TEST
 
-static Suite *suite(void)
-{
-	Suite *s = suite_create("misuse");
-	TCase *t = tcase_create("misuse");
-
-	tcase_add_checked_fixture(t, setup, teardown);
-	tcase_set_timeout(t, 120);
-	tcase_add_loop_test(t, second_thread_is_refused, 0,
-			    sizeof(calls) / sizeof(calls[0]));
-	tcase_add_test(t, each_end_of_a_call_frees_the_handle);
-	tcase_add_loop_test(t, pending_work_leaves_handle_and_qsbr_counter_free, 0,
-			    sizeof(one_call) / sizeof(one_call[0]));
-	tcase_add_test(t, child_of_a_busy_handle_is_refused);
-	tcase_add_test(t, second_close_is_refused);
-	tcase_add_loop_test(t, extreme_timeouts_do_not_overflow, 0, 2);
-	suite_add_tcase(s, t);
-	return s;
-}
-
-TEST_MAIN(suite())
+TEST_SUITE("misuse")

@@ -14,7 +14,7 @@
 #include "common/base/err.h"
 #include "common/region/hash.h"
 #include "common/proto/msg.h"
-#include "tests/rig/test_main.h"
+#include "tests/rig/cases.h"
 
 /* ---- the bytes --------------------------------------------------------------- */
 
@@ -285,7 +285,7 @@ static void check_refused(const uint8_t *buf, size_t len)
 
 /* ---- golden --------------------------------------------------------------------- */
 
-START_TEST(msg_encode_every_type_gives_the_golden_bytes)
+TEST_LOOP(msg_encode_every_type_gives_the_golden_bytes, 0, GOLDEN)
 {
 	const struct golden *g = &golden[_i];
 	uint8_t want[1024], got[1024];
@@ -297,9 +297,8 @@ START_TEST(msg_encode_every_type_gives_the_golden_bytes)
 	ck_assert_mem_eq(got, want, len);
 	ck_assert_uint_eq(got[len], 0xA5);
 }
-END_TEST
 
-START_TEST(msg_decode_golden_bytes_and_encode_gives_them_back)
+TEST_LOOP(msg_decode_golden_bytes_and_encode_gives_them_back, 0, GOLDEN)
 {
 	const struct golden *g = &golden[_i];
 	struct block_ref back[3];
@@ -324,9 +323,8 @@ START_TEST(msg_decode_golden_bytes_and_encode_gives_them_back)
 	ck_assert_uint_eq(len, n);
 	ck_assert_mem_eq(again, bytes, n);
 }
-END_TEST
 
-START_TEST(msg_decode_fields_of_hello_welcome_stats)
+TEST(msg_decode_fields_of_hello_welcome_stats)
 {
 	static const uint8_t token[] = {COUNT16(0x40)}, tag[] = {COUNT32(0x60)};
 	uint8_t b[1024];
@@ -359,9 +357,8 @@ START_TEST(msg_decode_fields_of_hello_welcome_stats)
 	ck_assert_uint_eq(m.stats.stat[1].id, MSG_STAT_GRACE_NS);
 	ck_assert_uint_eq(m.stats.stat[1].value, 100000000);
 }
-END_TEST
 
-START_TEST(msg_decode_fields_of_challenge_and_auth)
+TEST(msg_decode_fields_of_challenge_and_auth)
 {
 	static const uint8_t theirs[] = {COUNT32(0x80)}, ours[] = {COUNT32(0xA0)},
 			     tag[] = {COUNT32(0xC0)};
@@ -376,9 +373,8 @@ START_TEST(msg_decode_fields_of_challenge_and_auth)
 	ck_assert_uint_eq(m.auth.name_len, 7);
 	ck_assert_mem_eq(m.auth.name, "alice.1", 7);
 }
-END_TEST
 
-START_TEST(msg_golden_covers_every_type)
+TEST(msg_golden_covers_every_type)
 {
 	unsigned known = 0;
 
@@ -394,11 +390,10 @@ START_TEST(msg_golden_covers_every_type)
 	}
 	ck_assert_uint_eq(known, GOLDEN);
 }
-END_TEST
 
 /* ---- damage ----------------------------------------------------------------------- */
 
-START_TEST(msg_decode_cut_at_any_byte_or_longer_is_refused)
+TEST_LOOP(msg_decode_cut_at_any_byte_or_longer_is_refused, 0, GOLDEN)
 {
 	uint8_t b[1024];
 	size_t n = unhex(golden[_i].hex, b);
@@ -408,10 +403,9 @@ START_TEST(msg_decode_cut_at_any_byte_or_longer_is_refused)
 	b[n] = 0;
 	check_refused(b, n + 1);
 }
-END_TEST
 
 /* Also with length and checksum made to fit: the body itself must not. */
-START_TEST(msg_decode_body_cut_or_longer_and_resealed_is_refused)
+TEST_LOOP(msg_decode_body_cut_or_longer_and_resealed_is_refused, 0, GOLDEN)
 {
 	uint8_t b[1024], c[1024];
 	size_t n = unhex(golden[_i].hex, b);
@@ -428,9 +422,8 @@ START_TEST(msg_decode_body_cut_or_longer_and_resealed_is_refused)
 		check_refused(c, len);
 	}
 }
-END_TEST
 
-START_TEST(msg_decode_any_bit_flipped_is_refused)
+TEST_LOOP(msg_decode_any_bit_flipped_is_refused, 0, GOLDEN)
 {
 	uint8_t b[1024];
 	size_t n = unhex(golden[_i].hex, b);
@@ -441,13 +434,12 @@ START_TEST(msg_decode_any_bit_flipped_is_refused)
 		b[bit / 8] ^= (uint8_t)(1u << bit % 8);
 	}
 }
-END_TEST
 
 /*
  * With a correct checksum a flipped message may decode; then its fields are in range, and
  * it can be encoded.
  */
-START_TEST(msg_decode_any_bit_flipped_and_resealed_stays_in_range)
+TEST_LOOP(msg_decode_any_bit_flipped_and_resealed_stays_in_range, 0, GOLDEN)
 {
 	uint8_t b[1024], again[MSG_MAX_BYTES];
 	size_t n = unhex(golden[_i].hex, b), len;
@@ -482,7 +474,6 @@ START_TEST(msg_decode_any_bit_flipped_and_resealed_stays_in_range)
 		free(copy);
 	}
 }
-END_TEST
 
 /* Bytes at one offset of a golden message replaced, then sealed. */
 static const struct {
@@ -548,7 +539,7 @@ static const struct {
 	{gold_stats, 16, 1, {MSG_STATS_MAX + 1}, "too many statistics"},
 };
 
-START_TEST(msg_decode_field_out_of_range_is_named)
+TEST_EACH(msg_decode_field_out_of_range_is_named, bad_fields)
 {
 	uint8_t b[1024];
 	size_t n = unhex(bad_fields[_i].hex, b);
@@ -563,9 +554,8 @@ START_TEST(msg_decode_field_out_of_range_is_named)
 	check_refused(b, n);
 	ck_assert_ptr_nonnull(strstr(err_detail(), bad_fields[_i].says));
 }
-END_TEST
 
-START_TEST(msg_encode_what_a_peer_would_refuse_is_not_sent)
+TEST(msg_encode_what_a_peer_would_refuse_is_not_sent)
 {
 	struct block_ref zero = {.off = 0, .cls = 1};
 	struct block_ref odd = {.off = 0x200001, .cls = 1};
@@ -601,10 +591,9 @@ START_TEST(msg_encode_what_a_peer_would_refuse_is_not_sent)
 	ck_assert_int_eq(msg_encode(&m, NULL, b, 24, &len), 0);
 	ck_assert_uint_eq(len, 24);
 }
-END_TEST
 
 /* A refused client gets only the number about credentials. */
-START_TEST(msg_refuse_for_credentials_has_no_text)
+TEST(msg_refuse_for_credentials_has_no_text)
 {
 	struct msg m = {.type = MSG_REFUSE,
 			.refuse = {MSG_REASON_AUTH, TEXT("no such key")}}, d;
@@ -619,9 +608,8 @@ START_TEST(msg_refuse_for_credentials_has_no_text)
 	ck_assert_uint_eq(d.refuse.reason, MSG_REASON_AUTH);
 	ck_assert_uint_eq(d.refuse.text_len, 0);
 }
-END_TEST
 
-START_TEST(msg_texts_of_the_largest_size_fit_and_one_byte_more_does_not)
+TEST(msg_texts_of_the_largest_size_fit_and_one_byte_more_does_not)
 {
 	uint8_t text[MSG_TEXT_MAX + 1], b[1024];
 	struct msg a = {.type = MSG_AUTH, .auth = {.name = text}};
@@ -644,9 +632,8 @@ START_TEST(msg_texts_of_the_largest_size_fit_and_one_byte_more_does_not)
 	w.welcome.address_len = 0;
 	ck_assert_int_eq(msg_encode(&w, NULL, b, sizeof(b), &len), 0);
 }
-END_TEST
 
-START_TEST(msg_largest_list_of_blocks_fits_and_one_more_does_not)
+TEST(msg_largest_list_of_blocks_fits_and_one_more_does_not)
 {
 	static struct block_ref many[MSG_REFS_MAX + 1];
 	static uint8_t b[MSG_MAX_BYTES];
@@ -663,10 +650,9 @@ START_TEST(msg_largest_list_of_blocks_fits_and_one_more_does_not)
 	ck_assert_int_eq(msg_encode(&m, many, b, sizeof(b), &len),
 			 FARKV_EINVAL);
 }
-END_TEST
 
 /* Noise with a correct header: never a crash, never a field out of range. */
-START_TEST(msg_decode_noise_is_survived)
+TEST(msg_decode_noise_is_survived)
 {
 	uint64_t x = 88172645463325252u;
 	unsigned decoded = 0;
@@ -697,43 +683,5 @@ START_TEST(msg_decode_noise_is_survived)
 	/* Bodies of fixed length decode now and then. */
 	ck_assert_uint_gt(decoded, 10);
 }
-END_TEST
 
-static Suite *suite(void)
-{
-	Suite *s = suite_create("msg");
-	TCase *t = tcase_create("golden");
-
-	tcase_add_loop_test(t, msg_encode_every_type_gives_the_golden_bytes, 0,
-			    GOLDEN);
-	tcase_add_loop_test(
-		t, msg_decode_golden_bytes_and_encode_gives_them_back, 0,
-		GOLDEN);
-	tcase_add_test(t, msg_decode_fields_of_hello_welcome_stats);
-	tcase_add_test(t, msg_decode_fields_of_challenge_and_auth);
-	tcase_add_test(t, msg_golden_covers_every_type);
-	suite_add_tcase(s, t);
-	t = tcase_create("damage");
-	tcase_add_loop_test(t, msg_decode_cut_at_any_byte_or_longer_is_refused,
-			    0, GOLDEN);
-	tcase_add_loop_test(
-		t, msg_decode_body_cut_or_longer_and_resealed_is_refused, 0,
-		GOLDEN);
-	tcase_add_loop_test(t, msg_decode_any_bit_flipped_is_refused, 0,
-			    GOLDEN);
-	tcase_add_loop_test(
-		t, msg_decode_any_bit_flipped_and_resealed_stays_in_range, 0,
-		GOLDEN);
-	tcase_add_loop_test(t, msg_decode_field_out_of_range_is_named, 0,
-			    (int)(sizeof(bad_fields) / sizeof(bad_fields[0])));
-	tcase_add_test(t, msg_encode_what_a_peer_would_refuse_is_not_sent);
-	tcase_add_test(t, msg_refuse_for_credentials_has_no_text);
-	tcase_add_test(
-		t, msg_texts_of_the_largest_size_fit_and_one_byte_more_does_not);
-	tcase_add_test(t, msg_largest_list_of_blocks_fits_and_one_more_does_not);
-	tcase_add_test(t, msg_decode_noise_is_survived);
-	suite_add_tcase(s, t);
-	return s;
-}
-
-TEST_MAIN(suite())
+TEST_SUITE("msg")

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "tests/rig/cases.h"
 #include "tests/rig/fake_client.h"
 #include "tests/rig/index_rig.h"
 #include "tests/rig/step_lane.h"
@@ -82,7 +83,7 @@ static void check_gets(unsigned n)
 }
 
 /* Submitting posts nothing; one post carries what is ready. */
-START_TEST(ready_operations_share_a_doorbell)
+TEST(ready_operations_share_a_doorbell)
 {
 	begin();
 	for (unsigned i = 0; i < FEW; i++)
@@ -103,10 +104,9 @@ START_TEST(ready_operations_share_a_doorbell)
 	check_gets(FEW);
 	end();
 }
-END_TEST
 
 /* An operation proceeds while others of its post are not done. */
-START_TEST(operations_proceed_independently)
+TEST(operations_proceed_independently)
 {
 	begin();
 	for (unsigned i = 0; i < MANY; i++)
@@ -122,10 +122,9 @@ START_TEST(operations_proceed_independently)
 	check_gets(4);
 	end();
 }
-END_TEST
 
 /* In a pipeline of new operations each completes once. */
-START_TEST(pipeline_of_all_kinds_completes_each_once)
+TEST(pipeline_of_all_kinds_completes_each_once)
 {
 	unsigned done = 0, next = 0, seen[MANY] = {0};
 	struct index_op *op;
@@ -152,10 +151,9 @@ START_TEST(pipeline_of_all_kinds_completes_each_once)
 	check_gets(MANY);
 	end();
 }
-END_TEST
 
 /* index_run() beside an op queue with chains in flight. */
-START_TEST(run_beside_an_op_queue_completes)
+TEST(run_beside_an_op_queue_completes)
 {
 	struct index_op *op = &ops[9];
 	struct index_key k;
@@ -175,10 +173,9 @@ START_TEST(run_beside_an_op_queue_completes)
 	check_value(&other, key_of(names[1]), "b");
 	end();
 }
-END_TEST
 
 /* A waiting operation is returned like a finished one, and can be submitted again. */
-START_TEST(waiting_operations_are_returned)
+TEST(waiting_operations_are_returned)
 {
 	static const char big[5000];
 	struct index_key k;
@@ -197,7 +194,6 @@ START_TEST(waiting_operations_are_returned)
 	ck_assert_int_eq(ops[0].result, 0);
 	end();
 }
-END_TEST
 
 /* ---- deadlines ------------------------------------------------------------------- */
 
@@ -211,7 +207,7 @@ static void poll_in_vain(void)
  * On a lane without progress the operation ends at its deadline and breaks the lane; the
  * others can be resumed.
  */
-START_TEST(silent_lane_breaks_at_the_first_deadline)
+TEST(silent_lane_breaks_at_the_first_deadline)
 {
 	begin();
 	submit(0, INDEX_GET, NULL, fake_now + 10);
@@ -228,10 +224,9 @@ START_TEST(silent_lane_breaks_at_the_first_deadline)
 	ck_assert_int_eq(ops[1].result, FARKV_EDISCONNECTED);
 	end();
 }
-END_TEST
 
 /* A compare-and-swap in flight may have happened. */
-START_TEST(silent_lane_leaves_a_swap_unknown)
+TEST(silent_lane_leaves_a_swap_unknown)
 {
 	begin();
 	submit(0, INDEX_PUT, "v", fake_now + 10);
@@ -244,10 +239,9 @@ START_TEST(silent_lane_leaves_a_swap_unknown)
 	ABSENT(&other, key_of(names[0]));
 	end();
 }
-END_TEST
 
 /* A late poll returns completed operations; operations not begun end. */
-START_TEST(late_polls_find_completed_operations)
+TEST(late_polls_find_completed_operations)
 {
 	begin();
 	PUT(&other, key_of(names[0]), names[0]);
@@ -263,7 +257,6 @@ START_TEST(late_polls_find_completed_operations)
 		ck_assert_int_eq(ops[i].result, FARKV_ENOTFOUND);
 	end();
 }
-END_TEST
 
 static void rival_changes_it(void)
 {
@@ -281,7 +274,7 @@ static int rival_always(void *arg, const struct xport_chain *c, unsigned i,
 }
 
 /* An operation that always loses ends by the clock, and changes nothing. */
-START_TEST(operation_that_always_loses_ends_at_its_deadline)
+TEST(operation_that_always_loses_ends_at_its_deadline)
 {
 	static const struct xport_fault_config cfg = {.hide_direct = true,
 						      .hook = rival_always};
@@ -318,24 +311,5 @@ START_TEST(operation_that_always_loses_ends_at_its_deadline)
 	fake_client_close(&loser);
 	end();
 }
-END_TEST
 
-static Suite *suite(void)
-{
-	Suite *suite_ = suite_create("op_queue");
-	TCase *t = tcase_create("op queue");
-
-	tcase_add_test(t, ready_operations_share_a_doorbell);
-	tcase_add_test(t, operations_proceed_independently);
-	tcase_add_test(t, pipeline_of_all_kinds_completes_each_once);
-	tcase_add_test(t, run_beside_an_op_queue_completes);
-	tcase_add_test(t, waiting_operations_are_returned);
-	tcase_add_test(t, silent_lane_breaks_at_the_first_deadline);
-	tcase_add_test(t, silent_lane_leaves_a_swap_unknown);
-	tcase_add_test(t, late_polls_find_completed_operations);
-	tcase_add_test(t, operation_that_always_loses_ends_at_its_deadline);
-	suite_add_tcase(suite_, t);
-	return suite_;
-}
-
-TEST_MAIN(suite())
+TEST_SUITE("op_queue")

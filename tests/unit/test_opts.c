@@ -10,7 +10,7 @@
 #include "common/base/err.h"
 #include "common/base/opts.h"
 #include "common/base/util.h"
-#include "tests/rig/test_main.h"
+#include "tests/rig/cases.h"
 
 struct config {
 	bool flag;
@@ -97,7 +97,9 @@ static void check_says(const char *text)
 		      err_detail());
 }
 
-START_TEST(opts_defaults_are_applied)
+TEST_GROUP(.setup = setup, .teardown = teardown);
+
+TEST(opts_defaults_are_applied)
 {
 	ck_assert_uint_eq(cfg.size, 1u << 30);
 	ck_assert_uint_eq(cfg.number, 5);
@@ -106,9 +108,8 @@ START_TEST(opts_defaults_are_applied)
 	ck_assert(!cfg.flag);
 	ck_assert_ptr_null(cfg.text);
 }
-END_TEST
 
-START_TEST(opts_parse_argv_every_type)
+TEST(opts_parse_argv_every_type)
 {
 	ck_assert_int_eq(parse("-f -vv -v -m 64 --number=10 --mode 0755 "
 			       "--text hi -P a --list b -Pc --choice file"),
@@ -129,9 +130,8 @@ START_TEST(opts_parse_argv_every_type)
 	ck_assert_uint_eq(cfg.size, UINT64_C(2) << 30);
 	ck_assert_str_eq(cfg.text, "last");
 }
-END_TEST
 
-START_TEST(opts_parse_argv_operands)
+TEST(opts_parse_argv_operands)
 {
 	ck_assert_int_eq(parse("one -f two -- -v"), 0);
 	ck_assert_int_eq(first, 3 + 0); /* options were moved to the front */
@@ -143,9 +143,8 @@ START_TEST(opts_parse_argv_operands)
 	ck_assert_int_eq(first, 1);
 	ck_assert(!cfg.flag);
 }
-END_TEST
 
-START_TEST(opts_parse_argv_single_dash)
+TEST(opts_parse_argv_single_dash)
 {
 	spec.single_dash = true;
 	ck_assert_int_eq(parse("-number 7 -f -text x -P y"), 0);
@@ -154,7 +153,6 @@ START_TEST(opts_parse_argv_single_dash)
 	ck_assert_str_eq(cfg.text, "x");
 	ck_assert_uint_eq(cfg.list.n, 1);
 }
-END_TEST
 
 static const struct {
 	const char *line, *says;
@@ -176,13 +174,12 @@ static const struct {
 	{"--flag=maybe", "flag"},
 };
 
-START_TEST(opts_parse_argv_bad_names_option_and_range)
+TEST_EACH(opts_parse_argv_bad_names_option_and_range, bad_lines)
 {
 	ck_assert_int_eq(parse(bad_lines[_i].line), FARKV_EINVAL);
 	check_says(bad_lines[_i].says);
 	check_says("prog --help");
 }
-END_TEST
 
 /* ---- files ---------------------------------------------------------------------- */
 
@@ -202,7 +199,7 @@ static int parse_text(const char *text, size_t len)
 	return err;
 }
 
-START_TEST(opts_parse_file_every_type)
+TEST(opts_parse_file_every_type)
 {
 	static const char text[] =
 		"# a comment\n; another\n\n[prog]\n"
@@ -220,18 +217,16 @@ START_TEST(opts_parse_file_every_type)
 	ck_assert_uint_eq(cfg.number, 8);
 	ck_assert_uint_eq(cfg.size, 1u << 30);
 }
-END_TEST
 
-START_TEST(opts_parse_file_utf8_mark_and_missing_last_newline)
+TEST(opts_parse_file_utf8_mark_and_missing_last_newline)
 {
 	static const char text[] = "\xEF\xBB\xBF[prog]\nnumber = 3";
 
 	ck_assert_int_eq(parse_text(text, sizeof(text) - 1), 0);
 	ck_assert_uint_eq(cfg.number, 3);
 }
-END_TEST
 
-START_TEST(opts_parse_file_other_kinds_of_file_are_named)
+TEST(opts_parse_file_other_kinds_of_file_are_named)
 {
 	static const char windows[] =
 		"\xEF\xBB\xBF[prog]\r\nnumber = 3\r\ntext = a b\r\n";
@@ -248,7 +243,6 @@ START_TEST(opts_parse_file_other_kinds_of_file_are_named)
 	ck_assert_int_eq(parse_text(nul, sizeof(nul) - 1), FARKV_EINVAL);
 	check_says(":3: a NUL byte: this is not a text file");
 }
-END_TEST
 
 static const struct {
 	const char *text, *says;
@@ -271,7 +265,7 @@ static const struct {
 	{"[prog]\npath =\n", ":2: path: '' is not a path"},
 };
 
-START_TEST(opts_parse_file_bad_names_file_and_line)
+TEST_EACH(opts_parse_file_bad_names_file_and_line, bad_files)
 {
 	ck_assert_int_eq(parse_text(bad_files[_i].text,
 				    strlen(bad_files[_i].text)),
@@ -279,9 +273,8 @@ START_TEST(opts_parse_file_bad_names_file_and_line)
 	check_says(path);
 	check_says(bad_files[_i].says);
 }
-END_TEST
 
-START_TEST(opts_parse_file_unreadable_is_refused)
+TEST(opts_parse_file_unreadable_is_refused)
 {
 	ck_assert_int_eq(opts_parse_file(&spec, &cfg, "/nowhere/x.conf"),
 			 FARKV_ESYS);
@@ -289,9 +282,8 @@ START_TEST(opts_parse_file_unreadable_is_refused)
 	ck_assert_int_eq(opts_parse_file(&spec, &cfg, "/"), FARKV_ESYS);
 	check_says("is a directory");
 }
-END_TEST
 
-START_TEST(opts_parse_file_long_line_and_noise)
+TEST(opts_parse_file_long_line_and_noise)
 {
 	static char text[4096];
 	uint64_t x = 88172645463325252u;
@@ -310,7 +302,6 @@ START_TEST(opts_parse_file_long_line_and_noise)
 		ck_assert_int_ne(parse_text(text, 7 + x % 500), FARKV_ESYS);
 	}
 }
-END_TEST
 
 /* ---- texts ------------------------------------------------------------------------ */
 
@@ -338,7 +329,7 @@ static struct config parsed(const char *line)
 	return c;
 }
 
-START_TEST(opts_reload_takes_what_may_change_and_names_the_rest)
+TEST(opts_reload_takes_what_may_change_and_names_the_rest)
 {
 	struct config old = parsed("-v --number=3 --text=a --path=/a");
 	struct config now = parsed("--number=4 --text=b --path=/b --mode=0640 --size=2g -P x");
@@ -362,9 +353,8 @@ START_TEST(opts_reload_takes_what_may_change_and_names_the_rest)
 	opts_free(&spec, &now);
 	opts_free(&spec, &old);
 }
-END_TEST
 
-START_TEST(opts_print_help_shows_options_defaults_and_wraps)
+TEST(opts_print_help_shows_options_defaults_and_wraps)
 {
 	const char *text = printed(opts_print_help);
 
@@ -380,9 +370,8 @@ START_TEST(opts_print_help_shows_options_defaults_and_wraps)
 		ck_assert(end == at || end[-1] != ' ');
 	}
 }
-END_TEST
 
-START_TEST(opts_print_man_escapes)
+TEST(opts_print_man_escapes)
 {
 	const char *text = printed(opts_print_man);
 
@@ -393,32 +382,5 @@ START_TEST(opts_print_man_escapes)
 	ck_assert_ptr_nonnull(strstr(text, "\\fB\\-\\-line\\-only\\fR\n"));
 	ck_assert_ptr_null(strstr(text, "secret"));
 }
-END_TEST
 
-static Suite *suite(void)
-{
-	Suite *s = suite_create("opts");
-	TCase *t = tcase_create("opts");
-
-	tcase_add_checked_fixture(t, setup, teardown);
-	tcase_add_test(t, opts_defaults_are_applied);
-	tcase_add_test(t, opts_parse_argv_every_type);
-	tcase_add_test(t, opts_parse_argv_operands);
-	tcase_add_test(t, opts_parse_argv_single_dash);
-	tcase_add_loop_test(t, opts_parse_argv_bad_names_option_and_range, 0,
-			    (int)ARRAY_SIZE(bad_lines));
-	tcase_add_test(t, opts_parse_file_every_type);
-	tcase_add_test(t, opts_parse_file_utf8_mark_and_missing_last_newline);
-	tcase_add_test(t, opts_parse_file_other_kinds_of_file_are_named);
-	tcase_add_loop_test(t, opts_parse_file_bad_names_file_and_line, 0,
-			    (int)ARRAY_SIZE(bad_files));
-	tcase_add_test(t, opts_parse_file_unreadable_is_refused);
-	tcase_add_test(t, opts_parse_file_long_line_and_noise);
-	tcase_add_test(t, opts_reload_takes_what_may_change_and_names_the_rest);
-	tcase_add_test(t, opts_print_help_shows_options_defaults_and_wraps);
-	tcase_add_test(t, opts_print_man_escapes);
-	suite_add_tcase(s, t);
-	return s;
-}
-
-TEST_MAIN(suite())
+TEST_SUITE("opts")

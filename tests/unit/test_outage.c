@@ -14,10 +14,10 @@
 
 #include <farkv.h>
 
+#include "tests/rig/cases.h"
 #include "tests/rig/e2e.h"
 #include "tests/rig/entries.h"
 #include "tests/rig/real_server.h"
-#include "tests/rig/test_main.h"
 
 /* By how much a call may exceed its deadline on a busy machine. */
 #define SLACK_MS 4000 /* on a busy machine; less than a default deadline */
@@ -91,7 +91,9 @@ static void use_k_while_stopped(void)
 	OK(e2e_put(kv, "k2", "again"));
 }
 
-START_TEST(server_stopped_stored_keys_can_be_used)
+TEST_GROUP(.setup = setup, .teardown = teardown);
+
+TEST(server_stopped_stored_keys_can_be_used)
 {
 	static uint8_t huge[70000];
 	char key[16];
@@ -113,9 +115,8 @@ START_TEST(server_stopped_stored_keys_can_be_used)
 	e2e_expect_str(kv, "k2", "again");
 	e2e_expect_str(kv, "k49", "during 2");
 }
-END_TEST
 
-START_TEST(server_stopped_calls_time_out)
+TEST(server_stopped_calls_time_out)
 {
 	struct farkv_stats s = {.size = sizeof(s)};
 	struct farkv_fsck f = {.size = sizeof(f)};
@@ -154,10 +155,9 @@ START_TEST(server_stopped_calls_time_out)
 	ck_assert_uint_eq(s.protocol_errors, 0);
 	farkv_close(hasty);
 }
-END_TEST
 
 /* After one put a key can be overwritten again and again without the server. */
-START_TEST(server_stopped_overwrites_go_on)
+TEST(server_stopped_overwrites_go_on)
 {
 	static const size_t sizes[] = {1, 100, 3000, 100000, 1 << 20};
 
@@ -179,9 +179,8 @@ START_TEST(server_stopped_overwrites_go_on)
 		free(value);
 	}
 }
-END_TEST
 
-START_TEST(server_stopped_close_ends_in_time)
+TEST(server_stopped_close_ends_in_time)
 {
 	uint64_t t;
 
@@ -194,7 +193,6 @@ START_TEST(server_stopped_close_ends_in_time)
 	kv = e2e_open(srv.path, LONG_MS);
 	e2e_expect_str(kv, "k", "v");
 }
-END_TEST
 
 /* ---- gone ------------------------------------------------------------------ */
 
@@ -256,7 +254,7 @@ static void expect_fresh(void)
 	OK(e2e_del(kv, "k"));
 }
 
-START_TEST(server_killed_next_one_is_found)
+TEST(server_killed_next_one_is_found)
 {
 	struct farkv_counters c = {.size = sizeof(c)};
 	uint64_t messages, version;
@@ -277,10 +275,9 @@ START_TEST(server_killed_next_one_is_found)
 	OK(farkv_counters(kv, &c));
 	ck_assert_uint_gt(c.control_msgs, messages);
 }
-END_TEST
 
 /* The old region stays mapped until the handle notices, and is never used after that. */
-START_TEST(server_replaced_old_region_is_left)
+TEST(server_replaced_old_region_is_left)
 {
 	OK(e2e_put(kv, "k", "old"));
 	for (int i = 0; i < 3; i++) {
@@ -292,9 +289,8 @@ START_TEST(server_replaced_old_region_is_left)
 		OK(e2e_put(kv, "k", "new"));
 	}
 }
-END_TEST
 
-START_TEST(server_terminated_ends_in_time_and_is_found_again)
+TEST(server_terminated_ends_in_time_and_is_found_again)
 {
 	uint64_t t;
 
@@ -307,7 +303,6 @@ START_TEST(server_terminated_ends_in_time_and_is_found_again)
 	real_server_start(&srv, args);
 	expect_fresh();
 }
-END_TEST
 
 static void *kill_soon(void *arg)
 {
@@ -318,7 +313,7 @@ static void *kill_soon(void *arg)
 }
 
 /* It dies during a call that waits for it: the call ends before its deadline. */
-START_TEST(server_killed_under_a_call_ends_it_early)
+TEST(server_killed_under_a_call_ends_it_early)
 {
 	static uint8_t big[50000];
 	uint64_t began;
@@ -338,7 +333,6 @@ START_TEST(server_killed_under_a_call_ends_it_early)
 	real_server_start(&srv, args);
 	expect_fresh();
 }
-END_TEST
 
 /* ---- fork ------------------------------------------------------------------ */
 
@@ -391,7 +385,7 @@ static void wait_for_sessions(uint64_t want)
 	}
 }
 
-START_TEST(child_of_fork_may_not_use_the_handle)
+TEST(child_of_fork_may_not_use_the_handle)
 {
 	struct farkv_stats s = {.size = sizeof(s)};
 
@@ -416,10 +410,9 @@ START_TEST(child_of_fork_may_not_use_the_handle)
 	OK(farkv_stats(kv, &s));
 	ck_assert_uint_eq(s.sessions_total, 4);
 }
-END_TEST
 
 /* Descriptors that a child inherited do not keep its dead parent's session open. */
-START_TEST(child_that_outlives_its_parent_holds_no_session)
+TEST(child_that_outlives_its_parent_holds_no_session)
 {
 	int up[2], hold[2];
 	char c;
@@ -452,7 +445,6 @@ START_TEST(child_that_outlives_its_parent_holds_no_session)
 	wait_for_sessions(1);
 	close(hold[1]);
 }
-END_TEST
 
 /* ---- threads and leaks ----------------------------------------------------- */
 
@@ -516,7 +508,7 @@ static void *churn_thread(void *arg)
 	return (void *)(intptr_t)churn((unsigned)(uintptr_t)arg);
 }
 
-START_TEST(handles_of_many_threads_lose_no_block)
+TEST(handles_of_many_threads_lose_no_block)
 {
 	struct farkv_stats s = {.size = sizeof(s)};
 	size_t fds = entries(ENTRIES_FDS);
@@ -547,10 +539,9 @@ START_TEST(handles_of_many_threads_lose_no_block)
 	ck_assert_uint_eq(s.dead_slots, THREADS * (ROUNDS / 2));
 	ck_assert_uint_eq(s.protocol_errors, 0);
 }
-END_TEST
 
 /* Failed opens and servers that go leak nothing. */
-START_TEST(failed_opens_leak_nothing)
+TEST(failed_opens_leak_nothing)
 {
 	size_t fds, maps;
 	struct farkv *h;
@@ -578,29 +569,5 @@ START_TEST(failed_opens_leak_nothing)
 	ck_assert_uint_eq(count_region_maps(), 0);
 	kv = e2e_open(srv.path, LONG_MS);
 }
-END_TEST
 
-static Suite *suite(void)
-{
-	Suite *s = suite_create("outage");
-	TCase *t = tcase_create("outage");
-
-	real_server_require();
-	tcase_add_checked_fixture(t, setup, teardown);
-	tcase_add_test(t, server_stopped_stored_keys_can_be_used);
-	tcase_add_test(t, server_stopped_calls_time_out);
-	tcase_add_test(t, server_stopped_overwrites_go_on);
-	tcase_add_test(t, server_stopped_close_ends_in_time);
-	tcase_add_test(t, server_killed_next_one_is_found);
-	tcase_add_test(t, server_replaced_old_region_is_left);
-	tcase_add_test(t, server_terminated_ends_in_time_and_is_found_again);
-	tcase_add_test(t, server_killed_under_a_call_ends_it_early);
-	tcase_add_test(t, child_of_fork_may_not_use_the_handle);
-	tcase_add_test(t, child_that_outlives_its_parent_holds_no_session);
-	tcase_add_test(t, handles_of_many_threads_lose_no_block);
-	tcase_add_test(t, failed_opens_leak_nothing);
-	suite_add_tcase(s, t);
-	return s;
-}
-
-TEST_MAIN(suite())
+TEST_SUITE("outage", real_server_require())

@@ -7,7 +7,7 @@
 #include "server/memory/region.h"
 #include "server/memory/slab_marks.h"
 #include "server/memory/slab_priv.h"
-#include "tests/rig/test_main.h"
+#include "tests/rig/cases.h"
 
 #define MEMORY (64u << 20)
 #define PAGES (MEMORY / PAGE_BYTES)
@@ -165,7 +165,7 @@ static uint32_t check_books(uint64_t retired)
 	return b.n_segments;
 }
 
-START_TEST(page_map_and_words_give_the_books_of_the_slab)
+TEST(page_map_and_words_give_the_books_of_the_slab)
 {
 	uint32_t before;
 	uint64_t pages;
@@ -191,10 +191,9 @@ START_TEST(page_map_and_words_give_the_books_of_the_slab)
 	ck_assert(heap_audit(r.heap));
 	teardown();
 }
-END_TEST
 
 /* Pages that a segment was refused for, or that no client has seen, are free in the map. */
-START_TEST(pages_given_back_unseen_are_free)
+TEST(pages_given_back_unseen_are_free)
 {
 	uint64_t page;
 
@@ -205,10 +204,9 @@ START_TEST(pages_given_back_unseen_are_free)
 	ck_assert_uint_eq(region_page_map(&r)[page - first], 0);
 	teardown();
 }
-END_TEST
 
 /* Of values of 2^n bytes from 64 KiB to 32 MiB, with keys of 100 bytes. */
-START_TEST(power_of_two_values_waste_at_most_four_percent_of_their_segments)
+TEST_LOOP(power_of_two_values_waste_at_most_four_percent_of_their_segments, 16, 26)
 {
 	uint64_t value = UINT64_C(1) << _i, pages = (value >> 15) * 2 + 200;
 	struct heap *heap = heap_new(64, pages);
@@ -223,10 +221,9 @@ START_TEST(power_of_two_values_waste_at_most_four_percent_of_their_segments)
 	slab_free(s);
 	heap_free(heap);
 }
-END_TEST
 
 /* Short of long runs, a segment takes what there is. */
-START_TEST(segment_of_large_blocks_is_shorter_where_no_long_run_is_free)
+TEST_LOOP(segment_of_large_blocks_is_shorter_where_no_long_run_is_free, 0, 5)
 {
 	static const uint64_t runs[] = {33, 16, 8, 3, 2};
 	static const uint32_t blocks[] = {16, 7, 3, 1, 0};
@@ -250,21 +247,5 @@ START_TEST(segment_of_large_blocks_is_shorter_where_no_long_run_is_free)
 	slab_free(s);
 	heap_free(heap);
 }
-END_TEST
 
-static Suite *suite(void)
-{
-	Suite *s = suite_create("page map");
-	TCase *t = tcase_create("books");
-
-	tcase_add_test(t, page_map_and_words_give_the_books_of_the_slab);
-	tcase_add_test(t, pages_given_back_unseen_are_free);
-	tcase_add_loop_test(t, power_of_two_values_waste_at_most_four_percent_of_their_segments,
-			    16, 26);
-	tcase_add_loop_test(t, segment_of_large_blocks_is_shorter_where_no_long_run_is_free, 0,
-			    5);
-	suite_add_tcase(s, t);
-	return s;
-}
-
-TEST_MAIN(suite())
+TEST_SUITE("page map")

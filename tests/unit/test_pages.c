@@ -14,7 +14,7 @@
 #include "common/base/err.h"
 #include "common/base/util.h"
 #include "server/memory/pages.h"
-#include "tests/rig/test_main.h"
+#include "tests/rig/cases.h"
 
 #define BYTES (UINT64_C(6) << 20)
 #define SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
@@ -39,7 +39,7 @@ static void check_use(const struct pages *p)
 
 static const enum pages_want safe[] = {PAGES_NEVER, PAGES_AUTO};
 
-START_TEST(pages_create_unless_forced_is_sealed)
+TEST_EACH(pages_create_unless_forced_is_sealed, safe)
 {
 	struct pages p;
 
@@ -50,9 +50,8 @@ START_TEST(pages_create_unless_forced_is_sealed)
 	ck_assert_ptr_null(strstr(p.note, "no seals"));
 	check_use(&p);
 }
-END_TEST
 
-START_TEST(pages_create_forced_is_sealed_or_reports_the_reason)
+TEST(pages_create_forced_is_sealed_or_reports_the_reason)
 {
 	struct pages p;
 	int err = pages_create(BYTES, PAGES_ALWAYS, &p);
@@ -66,10 +65,9 @@ START_TEST(pages_create_forced_is_sealed_or_reports_the_reason)
 	ck_assert_int_eq(is_sealed(p.fd), strstr(p.note, "no seals") == NULL);
 	check_use(&p);
 }
-END_TEST
 
 /* All of it is resident at once, except the rest below a huge page at the end. */
-START_TEST(pages_create_collapses_all_into_huge_pages)
+TEST(pages_create_collapses_all_into_huge_pages)
 {
 	struct pages p;
 	struct stat st;
@@ -85,20 +83,5 @@ START_TEST(pages_create_collapses_all_into_huge_pages)
 	munmap(p.map, BYTES + 32768);
 	close(p.fd);
 }
-END_TEST
 
-static Suite *suite(void)
-{
-	Suite *s = suite_create("pages");
-	TCase *t = tcase_create("pages");
-
-	tcase_add_loop_test(t, pages_create_unless_forced_is_sealed, 0,
-			    (int)ARRAY_SIZE(safe));
-	tcase_add_test(
-		t, pages_create_forced_is_sealed_or_reports_the_reason);
-	tcase_add_test(t, pages_create_collapses_all_into_huge_pages);
-	suite_add_tcase(s, t);
-	return s;
-}
-
-TEST_MAIN(suite())
+TEST_SUITE("pages")

@@ -7,7 +7,7 @@
 #include "common/base/clock.h"
 #include "common/base/util.h"
 
-#include "tests/rig/test_main.h"
+#include "tests/rig/cases.h"
 
 /* A pause of about so many microseconds, by a beginning that lies so far back. */
 static void add(struct pauses *p, enum msg_pause_kind kind, uint64_t us)
@@ -15,7 +15,7 @@ static void add(struct pauses *p, enum msg_pause_kind kind, uint64_t us)
 	pauses_add(p, kind, clock_now_ns() - us * 1000);
 }
 
-START_TEST(longest_are_kept_in_their_order)
+TEST(longest_are_kept_in_their_order)
 {
 	struct pauses p = {0};
 
@@ -33,9 +33,8 @@ START_TEST(longest_are_kept_in_their_order)
 	ck_assert_uint_eq(p.longest[1].ns / 10000000000, 2 * PAUSES_MAX - 1);
 	ck_assert_uint_eq(p.n, PAUSES_MAX);
 }
-END_TEST
 
-START_TEST(first_ones_are_kept_as_they_come)
+TEST(first_ones_are_kept_as_they_come)
 {
 	struct pauses p = {0};
 	uint64_t before = clock_now_ns();
@@ -50,9 +49,8 @@ START_TEST(first_ones_are_kept_as_they_come)
 	ck_assert_int_eq(p.longest[1].kind, MSG_PAUSE_TICK);
 	ck_assert_int_eq(p.longest[2].kind, MSG_PAUSE_GROWTH);
 }
-END_TEST
 
-START_TEST(sums_count_every_pause_by_kind_and_length)
+TEST(sums_count_every_pause_by_kind_and_length)
 {
 	const struct pause_sum *sum;
 	struct pauses p = {0};
@@ -75,18 +73,5 @@ START_TEST(sums_count_every_pause_by_kind_and_length)
 				  p.sum[MSG_PAUSE_GROWTH].n[4] + p.sum[MSG_PAUSE_GROWTH].n[5] +
 				  p.sum[MSG_PAUSE_GROWTH].n[6], 1);
 }
-END_TEST
 
-static Suite *suite(void)
-{
-	Suite *s = suite_create("pauses");
-	TCase *t = tcase_create("pauses");
-
-	tcase_add_test(t, longest_are_kept_in_their_order);
-	tcase_add_test(t, first_ones_are_kept_as_they_come);
-	tcase_add_test(t, sums_count_every_pause_by_kind_and_length);
-	suite_add_tcase(s, t);
-	return s;
-}
-
-TEST_MAIN(suite())
+TEST_SUITE("pauses")

@@ -13,7 +13,7 @@
 
 #include "common/base/clock.h"
 #include "common/base/util.h"
-#include "tests/rig/test_main.h"
+#include "tests/rig/cases.h"
 
 #define MIB (UINT64_C(1) << 20)
 #define TOTAL (300 * MIB)
@@ -118,7 +118,7 @@ static void check_made(uint64_t low, uint64_t high, uint64_t of)
 	}
 }
 
-START_TEST(empty_store_prefaults_nothing)
+TEST(empty_store_prefaults_nothing)
 {
 	setup(TOTAL, makes_all);
 	prefault_used(a, 0, 32768);
@@ -126,9 +126,8 @@ START_TEST(empty_store_prefaults_nothing)
 	settle();
 	ck_assert_uint_eq(calls, 0);
 }
-END_TEST
 
-START_TEST(prefault_makes_as_much_as_is_in_use)
+TEST(prefault_makes_as_much_as_is_in_use)
 {
 	static const struct {
 		uint64_t low, high, made_low, made_high;
@@ -146,9 +145,8 @@ START_TEST(prefault_makes_as_much_as_is_in_use)
 		check_made(cases[i].made_low, cases[i].made_high, 300);
 	}
 }
-END_TEST
 
-START_TEST(prefault_from_both_ends_meets)
+TEST(prefault_from_both_ends_meets)
 {
 	setup(101 * MIB, makes_all);
 	prefault_used(a, 40 * MIB, 30 * MIB);
@@ -156,16 +154,14 @@ START_TEST(prefault_from_both_ends_meets)
 	settle();
 	check_made(100, 0, 100);
 }
-END_TEST
 
-START_TEST(rest_below_a_huge_page_is_left_alone)
+TEST(rest_below_a_huge_page_is_left_alone)
 {
 	setup(2 * MIB - 4096, makes_all);
 	prefault_used(a, MIB, MIB);
 	settle();
 	ck_assert_uint_eq(calls, 0);
 }
-END_TEST
 
 /* The kernel reports busy pages in the first and the third of 32 MiB, once. */
 static int some_in_hand(const struct call *c, uint32_t nth)
@@ -174,7 +170,7 @@ static int some_in_hand(const struct call *c, uint32_t nth)
 	return nth < 6 && (c->from == 0 || c->from == 64 * MIB) ? EAGAIN : 0;
 }
 
-START_TEST(busy_pages_are_retried_last)
+TEST(busy_pages_are_retried_last)
 {
 	setup(TOTAL, some_in_hand);
 	prefault_used(a, 100 * MIB, 0); /* five steps and a bit, and one from the end */
@@ -185,7 +181,6 @@ START_TEST(busy_pages_are_retried_last)
 	ck_assert_uint_eq(call[7].from, 0);
 	ck_assert_uint_eq(call[8].from, 64 * MIB);
 }
-END_TEST
 
 static int none_for_a_while(const struct call *c, uint32_t nth)
 {
@@ -194,7 +189,7 @@ static int none_for_a_while(const struct call *c, uint32_t nth)
 }
 
 /* The kernel has no huge pages free: one call per round, and all of it once it has. */
-START_TEST(short_memory_is_waited_for)
+TEST(short_memory_is_waited_for)
 {
 	setup(TOTAL, none_for_a_while);
 	prefault_used(a, 40 * MIB, 0); /* two steps and a third, and one from the end */
@@ -205,7 +200,6 @@ START_TEST(short_memory_is_waited_for)
 	for (uint64_t i = 0; i < TOTAL / HUGEPAGE_BYTES; i++)
 		ck_assert_uint_eq(times(i) >= 2, i < 40 || i == 149);
 }
-END_TEST
 
 static int makes_none(const struct call *c, uint32_t nth)
 {
@@ -214,7 +208,7 @@ static int makes_none(const struct call *c, uint32_t nth)
 	return EINVAL;
 }
 
-START_TEST(kernel_without_huge_pages_is_asked_once)
+TEST(kernel_without_huge_pages_is_asked_once)
 {
 	setup(TOTAL, makes_none);
 	prefault_used(a, TOTAL, 0);
@@ -223,22 +217,5 @@ START_TEST(kernel_without_huge_pages_is_asked_once)
 	settle();
 	ck_assert_uint_eq(calls, 1);
 }
-END_TEST
 
-static Suite *suite(void)
-{
-	Suite *s = suite_create("prefault");
-	TCase *t = tcase_create("prefault");
-
-	tcase_add_test(t, empty_store_prefaults_nothing);
-	tcase_add_test(t, prefault_makes_as_much_as_is_in_use);
-	tcase_add_test(t, prefault_from_both_ends_meets);
-	tcase_add_test(t, rest_below_a_huge_page_is_left_alone);
-	tcase_add_test(t, busy_pages_are_retried_last);
-	tcase_add_test(t, short_memory_is_waited_for);
-	tcase_add_test(t, kernel_without_huge_pages_is_asked_once);
-	suite_add_tcase(s, t);
-	return s;
-}
-
-TEST_MAIN(suite())
+TEST_SUITE("prefault")

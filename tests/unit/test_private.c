@@ -7,7 +7,7 @@
 
 #include "common/base/err.h"
 #include "common/rdma/private_data.h"
-#include "tests/rig/test_main.h"
+#include "tests/rig/cases.h"
 
 #define PEER "192.0.2.7:7670"
 /* The bytes that rdma_cm gives to a refused client. */
@@ -24,7 +24,7 @@ static void refusal(uint8_t *bytes, uint8_t reason)
 	memcpy(bytes, &p, sizeof(p));
 }
 
-START_TEST(request_has_exactly_these_bytes)
+TEST(request_has_exactly_these_bytes)
 {
 	static const uint8_t want[28] = {'V', 'K', 'A', 'F', 1, 28, 2, 0,
 					 0x01, 0x02, 0x03, 0x04, 0xA0,
@@ -50,7 +50,6 @@ START_TEST(request_has_exactly_these_bytes)
 	}
 	ck_assert_mem_eq(&p, &before, sizeof(p));
 }
-END_TEST
 
 static const struct {
 	uint8_t reason;
@@ -67,7 +66,7 @@ static const struct {
 	{255, FARKV_EREFUSED, "(reason 255)"},
 };
 
-START_TEST(refusal_of_each_reason_names_the_remedy)
+TEST_EACH(refusal_of_each_reason_names_the_remedy, reasons)
 {
 	uint8_t bytes[PADDED];
 
@@ -78,7 +77,6 @@ START_TEST(refusal_of_each_reason_names_the_remedy)
 	ck_assert_ptr_nonnull(strstr(err_detail(), reasons[_i].says));
 	ck_assert_ptr_nonnull(strstr(err_detail(), PEER));
 }
-END_TEST
 
 static void expect(int status, const uint8_t *bytes, size_t len, int err,
 		   const char *says)
@@ -89,7 +87,7 @@ static void expect(int status, const uint8_t *bytes, size_t len, int err,
 }
 
 /* A dead server gives zeros or nothing; a stranger gives other bytes. */
-START_TEST(foreign_refusal_differs_from_a_dead_server)
+TEST(foreign_refusal_differs_from_a_dead_server)
 {
 	uint8_t bytes[PADDED] = {0};
 
@@ -107,10 +105,9 @@ START_TEST(foreign_refusal_differs_from_a_dead_server)
 	       "no farkv server");
 	expect(8, bytes, PADDED, FARKV_EUNREACHABLE, "no server listens");
 }
-END_TEST
 
 /* Whatever its length and reasons. */
-START_TEST(refusal_of_another_version_is_recognized)
+TEST(refusal_of_another_version_is_recognized)
 {
 	uint8_t bytes[PADDED];
 
@@ -128,20 +125,5 @@ START_TEST(refusal_of_another_version_is_recognized)
 	expect(VERBS_STATUS_REFUSED, bytes, 20, FARKV_EPROTOCOL,
 	       "no farkv server");
 }
-END_TEST
 
-static Suite *suite(void)
-{
-	Suite *s = suite_create("private");
-	TCase *t = tcase_create("all");
-
-	tcase_add_test(t, request_has_exactly_these_bytes);
-	tcase_add_loop_test(t, refusal_of_each_reason_names_the_remedy, 0,
-			    sizeof(reasons) / sizeof(*reasons));
-	tcase_add_test(t, foreign_refusal_differs_from_a_dead_server);
-	tcase_add_test(t, refusal_of_another_version_is_recognized);
-	suite_add_tcase(s, t);
-	return s;
-}
-
-TEST_MAIN(suite())
+TEST_SUITE("private")

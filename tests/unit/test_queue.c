@@ -11,9 +11,9 @@
 #include "common/base/clock.h"
 #include "common/index/index.h"
 #include "common/base/util.h"
+#include "tests/rig/cases.h"
 #include "tests/rig/queue_rig.h"
 #include "tests/rig/sweep_peer.h"
-#include "tests/rig/test_main.h"
 
 /* Both ways: posted by the poll, and by the submission. */
 static void (*const setups[])(void) = {setup, setup_stepping};
@@ -40,7 +40,9 @@ static void delete_cas_ends(const char *key, uint64_t expected, int want)
 	ck_assert_uint_eq(done[15].version, 0);
 }
 
-START_TEST(each_kind_returns_what_its_function_returns)
+TEST_GROUP(.timeout_s = LONG_MS / 1000.0 * 3);
+
+TEST_LOOP(each_kind_returns_what_its_function_returns, 0, 2)
 {
 	struct farkv_request cas;
 
@@ -100,10 +102,9 @@ START_TEST(each_kind_returns_what_its_function_returns)
 	ck_assert_uint_eq(done[12].version, 0);
 	teardown();
 }
-END_TEST
 
 /* Values stay valid until the next poll, whatever is submitted meanwhile. */
-START_TEST(values_stay_valid_over_submissions)
+TEST_LOOP(values_stay_valid_over_submissions, 0, 2)
 {
 	char key[8][8];
 
@@ -130,9 +131,8 @@ START_TEST(values_stay_valid_over_submissions)
 	assert_value("key0", "other");
 	teardown();
 }
-END_TEST
 
-START_TEST(values_are_written_to_the_callers_buffer)
+TEST_LOOP(values_are_written_to_the_callers_buffer, 0, 2)
 {
 	struct farkv_request r;
 	char buf[8] = "........";
@@ -158,13 +158,12 @@ START_TEST(values_are_written_to_the_callers_buffer)
 	ck_assert_mem_eq(buf, "--------", 8);
 	teardown();
 }
-END_TEST
 
 /*
  * ---- refusals -------------------------------------------------------------------------
  */
 
-START_TEST(full_queue_refuses_requests)
+TEST_LOOP(full_queue_refuses_requests, 0, 2)
 {
 	struct farkv_request r[6];
 
@@ -186,9 +185,8 @@ START_TEST(full_queue_refuses_requests)
 		ENDED(i, FARKV_ENOTFOUND);
 	teardown();
 }
-END_TEST
 
-START_TEST(malformed_requests_are_refused)
+TEST(malformed_requests_are_refused)
 {
 	struct farkv_request good = request(FARKV_REQUEST_GET, 0, "k", NULL);
 	struct farkv_request r[2] = {good, good};
@@ -224,10 +222,9 @@ START_TEST(malformed_requests_are_refused)
 	ENDED(0, FARKV_ENOTFOUND);
 	teardown();
 }
-END_TEST
 
 /* A refusal of the store is the request's result. */
-START_TEST(limits_and_rights_are_reported_by_completions)
+TEST_LOOP(limits_and_rights_are_reported_by_completions, 0, 2)
 {
 	static char big[70000];
 	struct farkv_request r = request(FARKV_REQUEST_PUT, 0, "k", NULL);
@@ -273,9 +270,8 @@ START_TEST(limits_and_rights_are_reported_by_completions)
 	assert_detail("max-item-size");
 	teardown();
 }
-END_TEST
 
-START_TEST(depth_is_an_option_with_bounds)
+TEST(depth_is_an_option_with_bounds)
 {
 	struct farkv_options o;
 	struct farkv *h = NULL;
@@ -304,7 +300,6 @@ START_TEST(depth_is_an_option_with_bounds)
 	farkv_close(h);
 	teardown();
 }
-END_TEST
 
 /*
  * ---- progress
@@ -312,7 +307,7 @@ END_TEST
  */
 
 /* A poll returns what has completed, and does not wait for the rest. */
-START_TEST(polls_do_not_wait)
+TEST(polls_do_not_wait)
 {
 	setup_stepping();
 	ck_assert_int_eq(put("k", "v"), 0);
@@ -332,10 +327,9 @@ START_TEST(polls_do_not_wait)
 	ck_assert_int_eq(farkv_wait(kv, done, 1, 1000), 0);
 	teardown();
 }
-END_TEST
 
 /* Requests that are submitted together share a doorbell. */
-START_TEST(requests_submitted_together_share_a_doorbell)
+TEST_LOOP(requests_submitted_together_share_a_doorbell, 0, 2)
 {
 	struct farkv_get_item batch = {.key = "k", .key_len = 1};
 	struct farkv_request r[20];
@@ -358,10 +352,9 @@ START_TEST(requests_submitted_together_share_a_doorbell)
 	ck_assert_uint_le(lane->posts, posts + 2);
 	teardown();
 }
-END_TEST
 
 /* Completions are taken in parts. */
-START_TEST(completions_can_be_taken_in_parts)
+TEST(completions_can_be_taken_in_parts)
 {
 	struct farkv_completion c[3];
 	unsigned seen = 0;
@@ -385,9 +378,8 @@ START_TEST(completions_can_be_taken_in_parts)
 	ck_assert_uint_eq(seen, 127);
 	teardown();
 }
-END_TEST
 
-START_TEST(many_requests_for_one_key_complete_in_turn)
+TEST_LOOP(many_requests_for_one_key_complete_in_turn, 0, 2)
 {
 	static char text[DONE_MAX][8];
 	unsigned wins = 0;
@@ -421,10 +413,9 @@ START_TEST(many_requests_for_one_key_complete_in_turn)
 	ck_assert_int_eq(get("k", out), FARKV_ENOTFOUND);
 	teardown();
 }
-END_TEST
 
 /* Another call first completes the requests; their completions stay to be taken. */
-START_TEST(call_completes_requests_in_flight)
+TEST_LOOP(call_completes_requests_in_flight, 0, 2)
 {
 	setups[_i]();
 	submit(FARKV_REQUEST_PUT, 0, "k", "v");
@@ -441,12 +432,11 @@ START_TEST(call_completes_requests_in_flight)
 	assert_got(2, "w");
 	teardown();
 }
-END_TEST
 
 /* ---- ends ----------------------------------------------------------------------------- */
 
 /* Requests that have reached the store are completed. */
-START_TEST(close_completes_requests_in_flight)
+TEST_LOOP(close_completes_requests_in_flight, 0, 2)
 {
 	struct farkv *other;
 
@@ -462,7 +452,6 @@ START_TEST(close_completes_requests_in_flight)
 	assert_value("k", _i ? "before" : "after");
 	teardown();
 }
-END_TEST
 
 static int child_main(void)
 {
@@ -484,7 +473,7 @@ static int child_main(void)
 	return 0;
 }
 
-START_TEST(child_has_no_queue)
+TEST_LOOP(child_has_no_queue, 0, 2)
 {
 	pid_t pid;
 	int status;
@@ -504,14 +493,13 @@ START_TEST(child_has_no_queue)
 	assert_value("k", "v");
 	teardown();
 }
-END_TEST
 
 /*
  * A write may be in flight while the lane is open, so the server must not be told that
  * the blocks are free. It sees the end by the tether, which is unmapped after the lane
  * was closed.
  */
-START_TEST(close_after_a_broken_lane_keeps_written_blocks)
+TEST(close_after_a_broken_lane_keeps_written_blocks)
 {
 	setup_stepping();
 	ck_assert_int_eq(put("k", "v"), 0);
@@ -528,10 +516,9 @@ START_TEST(close_after_a_broken_lane_keeps_written_blocks)
 	ck_assert_int_eq(fcntl(srv.tether_fd, F_ADD_SEALS, F_SEAL_WRITE), 0);
 	teardown();
 }
-END_TEST
 
 /* A request that needs no version does not wait with those that do. */
-START_TEST(lack_of_versions_delays_writers_only)
+TEST_LOOP(lack_of_versions_delays_writers_only, 0, 2)
 {
 	setups[_i]();
 	ck_assert_int_eq(put("k", "v"), 0);
@@ -549,32 +536,5 @@ START_TEST(lack_of_versions_delays_writers_only)
 	fake_server_set(&srv, ignore_requests, false);
 	teardown();
 }
-END_TEST
 
-static Suite *suite(void)
-{
-	Suite *s = suite_create("queue");
-	TCase *t = tcase_create("queue");
-
-	tcase_set_timeout(t, LONG_MS / 1000.0 * 3);
-	tcase_add_loop_test(t, each_kind_returns_what_its_function_returns, 0, 2);
-	tcase_add_loop_test(t, values_stay_valid_over_submissions, 0, 2);
-	tcase_add_loop_test(t, values_are_written_to_the_callers_buffer, 0, 2);
-	tcase_add_loop_test(t, full_queue_refuses_requests, 0, 2);
-	tcase_add_test(t, malformed_requests_are_refused);
-	tcase_add_loop_test(t, limits_and_rights_are_reported_by_completions, 0, 2);
-	tcase_add_test(t, depth_is_an_option_with_bounds);
-	tcase_add_test(t, polls_do_not_wait);
-	tcase_add_loop_test(t, requests_submitted_together_share_a_doorbell, 0, 2);
-	tcase_add_test(t, completions_can_be_taken_in_parts);
-	tcase_add_loop_test(t, many_requests_for_one_key_complete_in_turn, 0, 2);
-	tcase_add_loop_test(t, call_completes_requests_in_flight, 0, 2);
-	tcase_add_loop_test(t, close_completes_requests_in_flight, 0, 2);
-	tcase_add_test(t, close_after_a_broken_lane_keeps_written_blocks);
-	tcase_add_loop_test(t, lack_of_versions_delays_writers_only, 0, 2);
-	tcase_add_loop_test(t, child_has_no_queue, 0, 2);
-	suite_add_tcase(s, t);
-	return s;
-}
-
-TEST_MAIN(suite())
+TEST_SUITE("queue")

@@ -14,9 +14,9 @@
 #include "client/queue_turn.h"
 #include "client/wait.h"
 #include "common/base/clock.h"
+#include "tests/rig/cases.h"
 #include "tests/rig/event_rig.h"
 #include "tests/rig/queue_rig.h"
-#include "tests/rig/test_main.h"
 #include "tests/rig/wait_rig.h"
 
 /* So short that it passes while a case waits for it. */
@@ -105,8 +105,10 @@ static void new_server(void)
 
 /* ---- no call waits ---------------------------------------------------------------- */
 
+TEST_GROUP(.setup = setup, .teardown = teardown, .timeout_s = 120);
+
 /* Broken while idle or during requests; later requests find no server. */
-START_TEST(server_gone_ends_requests)
+TEST_LOOP(server_gone_ends_requests, 0, 2)
 {
 	open_fd();
 	if (_i) {
@@ -130,13 +132,12 @@ START_TEST(server_gone_ends_requests)
 	quiet();
 	new_server();
 }
-END_TEST
 
 /*
  * It accepts and stays silent: each request waits for its own deadline, and one with time
  * left goes on when a server answers.
  */
-START_TEST(silent_server_lets_requests_time_out)
+TEST_LOOP(silent_server_lets_requests_time_out, 0, 2)
 {
 	ck_assert_int_eq(put("k", "v"), 0);
 	no_grant_out();
@@ -166,10 +167,9 @@ START_TEST(silent_server_lets_requests_time_out)
 		ENDED(2, 0);
 	nobody_waited();
 }
-END_TEST
 
 /* The server is back at once: requests go on as before. */
-START_TEST(server_back_at_once_lets_requests_go_on)
+TEST(server_back_at_once_lets_requests_go_on)
 {
 	ck_assert_int_eq(put("k", "v"), 0);
 	open_fd();
@@ -185,10 +185,9 @@ START_TEST(server_back_at_once_lets_requests_go_on)
 	}
 	nobody_waited();
 }
-END_TEST
 
 /* It wants a small block for its tombstone, and does without one: so the store is not full. */
-START_TEST(delete_that_is_late_does_not_say_that_memory_is_short)
+TEST(delete_that_is_late_does_not_say_that_memory_is_short)
 {
 	static const enum index_kind kinds[] = {INDEX_PUT, INDEX_DELETE};
 	static const int results[] = {FARKV_ENOSPC, FARKV_ETIMEDOUT};
@@ -207,9 +206,8 @@ START_TEST(delete_that_is_late_does_not_say_that_memory_is_short)
 		ck_assert_int_eq(op->result, results[i]);
 	}
 }
-END_TEST
 
-START_TEST(restarted_server_ends_requests)
+TEST(restarted_server_ends_requests)
 {
 	ck_assert_int_eq(put("k", "v"), 0);
 	open_fd();
@@ -236,10 +234,11 @@ START_TEST(restarted_server_ends_requests)
 	says(1, "started again");
 	nobody_waited();
 }
-END_TEST
+
+TEST_GROUP(.setup = setup_stepping, .teardown = teardown, .timeout_s = 120);
 
 /* The lane breaks with chains in flight. */
-START_TEST(broken_lane_is_replaced)
+TEST(broken_lane_is_replaced)
 {
 	ck_assert_int_eq(put("k", "v"), 0);
 	open_fd();
@@ -262,13 +261,14 @@ START_TEST(broken_lane_is_replaced)
 	ENDED(2, 0);
 	nobody_waited();
 }
-END_TEST
+
+TEST_GROUP(.setup = setup, .teardown = teardown, .timeout_s = 120);
 
 /*
  * It reads nothing, and its socket fills: a request that needs it waits, and reports for
  * what.
  */
-START_TEST(server_that_reads_nothing_lets_requests_time_out)
+TEST(server_that_reads_nothing_lets_requests_time_out)
 {
 	static char large[5000];
 	char key[8];
@@ -290,7 +290,6 @@ START_TEST(server_that_reads_nothing_lets_requests_time_out)
 	nobody_waited();
 	fake_server_set(&srv, deaf, false);
 }
-END_TEST
 
 /*
  * ---- with other calls
@@ -306,7 +305,7 @@ static void *welcome_soon(void *arg)
 }
 
 /* A synchronous call waits for the same connection as the requests. */
-START_TEST(call_waits_for_the_connection_of_the_requests)
+TEST(call_waits_for_the_connection_of_the_requests)
 {
 	pthread_t thread;
 
@@ -323,10 +322,9 @@ START_TEST(call_waits_for_the_connection_of_the_requests)
 	assert_got(0, "v");
 	nobody_waited();
 }
-END_TEST
 
 /* A call that gave up leaves the attempt to the next, which need not start again. */
-START_TEST(late_connection_serves_the_next_call)
+TEST(late_connection_serves_the_next_call)
 {
 	char out[64];
 	unsigned hellos;
@@ -346,10 +344,9 @@ START_TEST(late_connection_serves_the_next_call)
 	ck_assert_uint_eq(fake_server_count(&srv, MSG_HELLO), hellos);
 	nobody_waited();
 }
-END_TEST
 
 /* Neither a thread nor a session is left. */
-START_TEST(close_while_connecting_ends_all_requests)
+TEST_LOOP(close_while_connecting_ends_all_requests, 0, 2)
 {
 	ck_assert(fake_server_wait(&srv, MSG_READY, 1));
 	fake_server_set(&srv, hello, _i ? FAKE_WELCOME : FAKE_SILENT);
@@ -368,11 +365,10 @@ START_TEST(close_while_connecting_ends_all_requests)
 	fake_server_hangup_all(&srv);
 	kv = open_handle();
 }
-END_TEST
 
 /* ---- each completion's line ---------------------------------------------------------------- */
 
-START_TEST(each_completion_has_its_own_reason)
+TEST(each_completion_has_its_own_reason)
 {
 	static uint8_t buf[1];
 	char key[20];
@@ -409,31 +405,5 @@ START_TEST(each_completion_has_its_own_reason)
 	ck_assert_ptr_nonnull(strstr(line[5], "the value is NULL but has 7 bytes"));
 	reap();
 }
-END_TEST
 
-static Suite *suite(void)
-{
-	Suite *s = suite_create("queue_conn");
-	TCase *t = tcase_create("mapped"), *far = tcase_create("stepping");
-
-	tcase_add_checked_fixture(t, setup, teardown);
-	tcase_set_timeout(t, 120);
-	tcase_add_loop_test(t, server_gone_ends_requests, 0, 2);
-	tcase_add_loop_test(t, silent_server_lets_requests_time_out, 0, 2);
-	tcase_add_test(t, server_back_at_once_lets_requests_go_on);
-	tcase_add_test(t, delete_that_is_late_does_not_say_that_memory_is_short);
-	tcase_add_test(t, restarted_server_ends_requests);
-	tcase_add_test(t, server_that_reads_nothing_lets_requests_time_out);
-	tcase_add_test(t, call_waits_for_the_connection_of_the_requests);
-	tcase_add_test(t, late_connection_serves_the_next_call);
-	tcase_add_loop_test(t, close_while_connecting_ends_all_requests, 0, 2);
-	tcase_add_test(t, each_completion_has_its_own_reason);
-	suite_add_tcase(s, t);
-	tcase_add_checked_fixture(far, setup_stepping, teardown);
-	tcase_set_timeout(far, 120);
-	tcase_add_test(far, broken_lane_is_replaced);
-	suite_add_tcase(s, far);
-	return s;
-}
-
-TEST_MAIN(suite())
+TEST_SUITE("queue_conn")

@@ -20,12 +20,14 @@
 #include "common/index/index.h"
 #include "common/region/hash.h"
 #include "common/base/util.h"
+#include "tests/rig/cases.h"
 #include "tests/rig/event_rig.h"
 #include "tests/rig/queue_rig.h"
 #include "tests/rig/sweep_peer.h"
-#include "tests/rig/test_main.h"
 
-START_TEST(idle_handle_is_quiet)
+TEST_GROUP(.setup = setup, .teardown = teardown, .timeout_s = LONG_MS / 1000.0 * 3);
+
+TEST(idle_handle_is_quiet)
 {
 	struct rusage before, after;
 
@@ -49,16 +51,14 @@ START_TEST(idle_handle_is_quiet)
 	assert_value("k", "v");
 	ck_assert(!readable(20));
 }
-END_TEST
 
-START_TEST(bad_arguments_are_refused)
+TEST(bad_arguments_are_refused)
 {
 	ck_assert_int_eq(farkv_event_fd(NULL), FARKV_EINVAL);
 	assert_detail("NULL");
 }
-END_TEST
 
-START_TEST(descriptor_is_closed_with_the_handle)
+TEST(descriptor_is_closed_with_the_handle)
 {
 	open_fd();
 	submit(FARKV_REQUEST_GET, 0, "k", NULL);
@@ -66,10 +66,9 @@ START_TEST(descriptor_is_closed_with_the_handle)
 	kv = NULL;
 	ck_assert_int_eq(fcntl(fd, F_GETFD), -1);
 }
-END_TEST
 
 /* By nested epoll(7), without polling: each wake has a completion. */
-START_TEST(ten_thousand_requests_each_wake_with_a_completion)
+TEST(ten_thousand_requests_each_wake_with_a_completion)
 {
 	enum { N = 10000, KEYS = 500, EACH = 16 };
 	static char key[KEYS][8];
@@ -105,9 +104,8 @@ START_TEST(ten_thousand_requests_each_wake_with_a_completion)
 	close(outer);
 	quiet();
 }
-END_TEST
 
-START_TEST(untaken_completions_keep_the_descriptor_readable)
+TEST(untaken_completions_keep_the_descriptor_readable)
 {
 	struct farkv_completion c;
 
@@ -122,10 +120,9 @@ START_TEST(untaken_completions_keep_the_descriptor_readable)
 	ck_assert_int_eq(farkv_poll(kv, &c, 1), 0);
 	ck_assert(!readable(0));
 }
-END_TEST
 
 /* Requests completed by calls of other kinds, and farkv_wait() for some. */
-START_TEST(completions_by_other_calls_wake)
+TEST(completions_by_other_calls_wake)
 {
 	struct farkv_completion c;
 
@@ -140,10 +137,9 @@ START_TEST(completions_by_other_calls_wake)
 	ck_assert_int_eq(farkv_wait(kv, &c, 1, LONG_MS), 1);
 	ck_assert(!readable(0));
 }
-END_TEST
 
 /* Sleeps until the blocks come, and not less. */
-START_TEST(late_blocks_wake)
+TEST(late_blocks_wake)
 {
 	open_fd();
 	fake_server_set(&srv, hold_grants, true);
@@ -162,7 +158,6 @@ START_TEST(late_blocks_wake)
 	ENDED(1, 0);
 	quiet();
 }
-END_TEST
 
 /* The next key whose window starts at the first line. */
 static void crowded_key(char key[16])
@@ -186,7 +181,7 @@ static void crowd_window(void)
 }
 
 /* Growth, with a server that works on it, and then refuses it. */
-START_TEST(growth_wakes)
+TEST(growth_wakes)
 {
 	crowd_window();
 	open_fd();
@@ -201,10 +196,9 @@ START_TEST(growth_wakes)
 	drive();
 	ENDED(0, FARKV_EINDEXFULL);
 }
-END_TEST
 
 /* The answer to a request that is over does not wake for another. */
-START_TEST(late_answers_do_not_wake)
+TEST_LOOP(late_answers_do_not_wake, 0, 2)
 {
 	struct msg m = {.type = MSG_HINT_REPLY};
 	char large[5000];
@@ -240,9 +234,8 @@ START_TEST(late_answers_do_not_wake)
 	drive();
 	ck_assert_int_eq(_i == 0 ? done[1].result : 0, 0);
 }
-END_TEST
 
-START_TEST(deadlines_under_a_silent_server_wake)
+TEST(deadlines_under_a_silent_server_wake)
 {
 	uint64_t start = clock_now_ns();
 
@@ -257,9 +250,8 @@ START_TEST(deadlines_under_a_silent_server_wake)
 	fake_server_release(&srv);
 	quiet();
 }
-END_TEST
 
-START_TEST(late_versions_wake)
+TEST_LOOP(late_versions_wake, 0, 2)
 {
 	ck_assert_int_eq(put("k", "v"), 0);
 	no_grant_out();
@@ -274,10 +266,9 @@ START_TEST(late_versions_wake)
 	ck_assert_uint_le(wakes, WAKES_FEW);
 	fake_server_set(&srv, ignore_requests, false);
 }
-END_TEST
 
 /* The descriptor stays the same, and serves the new connection like the old one. */
-START_TEST(reconnect_wakes_waiting_requests)
+TEST(reconnect_wakes_waiting_requests)
 {
 	open_fd();
 	fake_server_set(&srv, hold_grants, true);
@@ -303,10 +294,9 @@ START_TEST(reconnect_wakes_waiting_requests)
 	ENDED(0, 0);
 	quiet();
 }
-END_TEST
 
 /* The server is gone; idle, waiting, or opened for the first time then. */
-START_TEST(server_that_is_gone_wakes)
+TEST_LOOP(server_that_is_gone_wakes, 0, 3)
 {
 	if (_i < 2)
 		open_fd();
@@ -337,10 +327,9 @@ START_TEST(server_that_is_gone_wakes)
 	fake_server_init(&srv, 0);
 	fake_server_start(&srv);
 }
-END_TEST
 
 /* Idle; a synchronous call reconnects, and the end of that connection wakes as well. */
-START_TEST(each_disconnect_wakes)
+TEST(each_disconnect_wakes)
 {
 	open_fd();
 	for (unsigned i = 1; i < 4; i++) {
@@ -354,7 +343,6 @@ START_TEST(each_disconnect_wakes)
 	}
 	quiet();
 }
-END_TEST
 
 static int in_child(void)
 {
@@ -371,7 +359,7 @@ static int in_child(void)
 }
 
 /* Between the start of the connection and the attach of the notifier. */
-START_TEST(disconnect_before_the_notifier_is_attached_wakes)
+TEST(disconnect_before_the_notifier_is_attached_wakes)
 {
 	open_fd();
 	fake_server_hangup(&srv);
@@ -387,9 +375,8 @@ START_TEST(disconnect_before_the_notifier_is_attached_wakes)
 	ck_assert(readable(0));
 	quiet();
 }
-END_TEST
 
-START_TEST(child_of_fork_has_another_descriptor)
+TEST(child_of_fork_has_another_descriptor)
 {
 	int status;
 	pid_t pid;
@@ -412,7 +399,6 @@ START_TEST(child_of_fork_has_another_descriptor)
 	ENDED(0, 0);
 	quiet();
 }
-END_TEST
 
 static void *watch(void *arg)
 {
@@ -420,7 +406,7 @@ static void *watch(void *arg)
 	return NULL;
 }
 
-START_TEST(another_thread_may_wait_on_the_descriptor)
+TEST(another_thread_may_wait_on_the_descriptor)
 {
 	bool seen = false;
 	pthread_t thread;
@@ -439,34 +425,5 @@ START_TEST(another_thread_may_wait_on_the_descriptor)
 	drive();
 	ENDED(0, 0);
 }
-END_TEST
 
-static Suite *suite(void)
-{
-	Suite *s = suite_create("queue_event");
-	TCase *t = tcase_create("mapped");
-
-	tcase_set_timeout(t, LONG_MS / 1000.0 * 3);
-	tcase_add_checked_fixture(t, setup, teardown);
-	tcase_add_test(t, idle_handle_is_quiet);
-	tcase_add_test(t, bad_arguments_are_refused);
-	tcase_add_test(t, descriptor_is_closed_with_the_handle);
-	tcase_add_test(t, ten_thousand_requests_each_wake_with_a_completion);
-	tcase_add_test(t, untaken_completions_keep_the_descriptor_readable);
-	tcase_add_test(t, completions_by_other_calls_wake);
-	tcase_add_test(t, late_blocks_wake);
-	tcase_add_test(t, growth_wakes);
-	tcase_add_loop_test(t, late_answers_do_not_wake, 0, 2);
-	tcase_add_test(t, deadlines_under_a_silent_server_wake);
-	tcase_add_loop_test(t, late_versions_wake, 0, 2);
-	tcase_add_test(t, reconnect_wakes_waiting_requests);
-	tcase_add_loop_test(t, server_that_is_gone_wakes, 0, 3);
-	tcase_add_test(t, each_disconnect_wakes);
-	tcase_add_test(t, disconnect_before_the_notifier_is_attached_wakes);
-	tcase_add_test(t, child_of_fork_has_another_descriptor);
-	tcase_add_test(t, another_thread_may_wait_on_the_descriptor);
-	suite_add_tcase(s, t);
-	return s;
-}
-
-TEST_MAIN(suite())
+TEST_SUITE("queue_event")

@@ -6,10 +6,10 @@
 
 #include "client/queue_turn.h"
 #include "common/base/clock.h"
+#include "tests/rig/cases.h"
 #include "tests/rig/event_rig.h"
 #include "tests/rig/queue_rig.h"
 #include "tests/rig/sweep_peer.h"
-#include "tests/rig/test_main.h"
 
 /* Put; from then on the card executes requests on demand. */
 static void card_put(const char *key, const char *value)
@@ -18,7 +18,9 @@ static void card_put(const char *key, const char *value)
 	lane->over = 0;
 }
 
-START_TEST(each_completion_wakes_once)
+TEST_GROUP(.setup = setup_card, .teardown = teardown, .timeout_s = LONG_MS / 1000.0 * 3);
+
+TEST(each_completion_wakes_once)
 {
 	card_put("k", "v");
 	open_fd();
@@ -38,10 +40,9 @@ START_TEST(each_completion_wakes_once)
 	ck_assert_uint_le(lane->arms, wakes + 1);
 	quiet();
 }
-END_TEST
 
 /* A completion just before the lane is armed raises no event: a poll finds it. */
-START_TEST(completion_before_arming_is_seen)
+TEST(completion_before_arming_is_seen)
 {
 	card_put("k", "v");
 	open_fd();
@@ -55,10 +56,9 @@ START_TEST(completion_before_arming_is_seen)
 	ENDED(0, 0);
 	quiet();
 }
-END_TEST
 
 /* An event whose completion another call has already taken: one idle wake, then quiet. */
-START_TEST(event_of_a_completion_already_seen_is_cleared)
+TEST(event_of_a_completion_already_seen_is_cleared)
 {
 	card_put("k", "v");
 	open_fd();
@@ -71,10 +71,9 @@ START_TEST(event_of_a_completion_already_seen_is_cleared)
 	ENDED(0, 0);
 	ck_assert(!readable(0));
 }
-END_TEST
 
 /* Another call completes it, without an event of the card. */
-START_TEST(completions_by_another_call_wake)
+TEST(completions_by_another_call_wake)
 {
 	card_put("k", "v");
 	open_fd();
@@ -88,10 +87,9 @@ START_TEST(completions_by_another_call_wake)
 	ENDED(0, 0);
 	ck_assert(!readable(0));
 }
-END_TEST
 
 /* A silent card: the deadline wakes, and some polls later the lane is broken. */
-START_TEST(silent_card_ends_at_the_deadline)
+TEST(silent_card_ends_at_the_deadline)
 {
 	uint64_t start;
 
@@ -110,10 +108,9 @@ START_TEST(silent_card_ends_at_the_deadline)
 	ENDED(0, FARKV_ETIMEDOUT);
 	quiet();
 }
-END_TEST
 
 /* Restarted on a new connection, whose card raises events on the same descriptor. */
-START_TEST(broken_lane_is_replaced)
+TEST(broken_lane_is_replaced)
 {
 	card_put("k", "v");
 	no_grant_out();
@@ -138,7 +135,6 @@ START_TEST(broken_lane_is_replaced)
 	drive();
 	assert_got(1, "v");
 }
-END_TEST
 
 static void send_drop(void)
 {
@@ -152,7 +148,7 @@ static void send_drop(void)
 }
 
 /* During a barrier new requests wait for those in flight, asleep. */
-START_TEST(request_during_a_barrier_sleeps)
+TEST(request_during_a_barrier_sleeps)
 {
 	card_put("k", "v");
 	no_grant_out();
@@ -169,10 +165,9 @@ START_TEST(request_during_a_barrier_sleeps)
 	assert_got(1, "v");
 	quiet();
 }
-END_TEST
 
 /* Deadlines of waiting requests do not wake before: they could not be handled. */
-START_TEST(deadlines_during_a_barrier_do_not_wake)
+TEST(deadlines_during_a_barrier_do_not_wake)
 {
 	char large[5000];
 
@@ -205,10 +200,9 @@ START_TEST(deadlines_during_a_barrier_do_not_wake)
 	fake_server_set(&srv, hold_grants, false);
 	fake_server_release(&srv);
 }
-END_TEST
 
 /* Errors after the completions do not change their line. */
-START_TEST(error_line_is_that_of_the_last_taken_completion)
+TEST(error_line_is_that_of_the_last_taken_completion)
 {
 	card_put("k", "v");
 	no_grant_out();
@@ -223,13 +217,14 @@ START_TEST(error_line_is_that_of_the_last_taken_completion)
 	drive();
 	assert_got(0, "v");
 }
-END_TEST
+
+TEST_GROUP(.timeout_s = LONG_MS / 1000.0 * 3);
 
 /*
  * A lane without a descriptor has to be polled, so the descriptor is readable while in
  * flight.
  */
-START_TEST(lane_without_events_stays_readable_in_flight)
+TEST(lane_without_events_stays_readable_in_flight)
 {
 	setup_stepping();
 	ck_assert_int_eq(put("k", "v"), 0);
@@ -240,29 +235,5 @@ START_TEST(lane_without_events_stays_readable_in_flight)
 	quiet();
 	teardown();
 }
-END_TEST
 
-static Suite *suite(void)
-{
-	Suite *s = suite_create("queue_event_card");
-	TCase *card = tcase_create("card"), *own = tcase_create("own");
-
-	tcase_set_timeout(card, LONG_MS / 1000.0 * 3);
-	tcase_set_timeout(own, LONG_MS / 1000.0 * 3);
-	tcase_add_checked_fixture(card, setup_card, teardown);
-	tcase_add_test(card, each_completion_wakes_once);
-	tcase_add_test(card, completion_before_arming_is_seen);
-	tcase_add_test(card, event_of_a_completion_already_seen_is_cleared);
-	tcase_add_test(card, completions_by_another_call_wake);
-	tcase_add_test(card, silent_card_ends_at_the_deadline);
-	tcase_add_test(card, broken_lane_is_replaced);
-	tcase_add_test(card, request_during_a_barrier_sleeps);
-	tcase_add_test(card, deadlines_during_a_barrier_do_not_wake);
-	tcase_add_test(card, error_line_is_that_of_the_last_taken_completion);
-	tcase_add_test(own, lane_without_events_stays_readable_in_flight);
-	suite_add_tcase(s, card);
-	suite_add_tcase(s, own);
-	return s;
-}
-
-TEST_MAIN(suite())
+TEST_SUITE("queue_event_card")

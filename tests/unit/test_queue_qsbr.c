@@ -16,9 +16,9 @@
 #include "common/base/clock.h"
 #include "common/region/hash.h"
 #include "common/base/util.h"
+#include "tests/rig/cases.h"
 #include "tests/rig/queue_rig.h"
 #include "tests/rig/sweep_peer.h"
-#include "tests/rig/test_main.h"
 
 static struct block_ref refs[1u << 16];
 
@@ -38,11 +38,13 @@ static void wait_alert(uint32_t alert)
  * -----------------------------------------------------------
  */
 
+TEST_GROUP(.setup = setup_stepping, .teardown = teardown, .timeout_s = LONG_MS / 1000.0 * 3);
+
 /*
  * Answered when all requests in flight are over, though new ones keep coming; these start
  * after the answer.
  */
-START_TEST(barrier_waits_for_what_is_in_flight)
+TEST(barrier_waits_for_what_is_in_flight)
 {
 	ck_assert_int_eq(put("k", "v"), 0);
 	no_grant_out();
@@ -63,9 +65,8 @@ START_TEST(barrier_waits_for_what_is_in_flight)
 	ck_assert(fake_server_wait(&srv, MSG_BARRIER_ACK, 1));
 	assert_value("k", "w");
 }
-END_TEST
 
-START_TEST(barrier_drops_the_directory_between_requests)
+TEST(barrier_drops_the_directory_between_requests)
 {
 	ck_assert_int_eq(put("k", "v"), 0);
 	no_grant_out();
@@ -82,10 +83,11 @@ START_TEST(barrier_drops_the_directory_between_requests)
 	reap();
 	assert_got(1, "v");
 }
-END_TEST
+
+TEST_GROUP(.timeout_s = LONG_MS / 1000.0 * 3);
 
 /* A request that nobody polls delays the answer; one that is over does not. */
-START_TEST(barrier_does_not_wait_for_completions_that_nobody_takes)
+TEST(barrier_does_not_wait_for_completions_that_nobody_takes)
 {
 	setup();
 	submit(FARKV_REQUEST_PUT, 0, "k", "v");
@@ -97,10 +99,11 @@ START_TEST(barrier_does_not_wait_for_completions_that_nobody_takes)
 	ck_assert_uint_eq(take(), 1);
 	teardown();
 }
-END_TEST
+
+TEST_GROUP(.setup = setup_stepping, .teardown = teardown, .timeout_s = LONG_MS / 1000.0 * 3);
 
 /* Blocks of requests are in no list: BEGIN is answered after they end. */
-START_TEST(sweep_begins_after_requests_in_flight)
+TEST(sweep_begins_after_requests_in_flight)
 {
 	uint32_t n;
 
@@ -117,9 +120,8 @@ START_TEST(sweep_begins_after_requests_in_flight)
 	ck_assert_uint_gt(n, 0);
 	ck_assert_uint_eq(claims(1, refs, n), n);
 }
-END_TEST
 
-START_TEST(reclaim_waits_for_what_is_in_flight)
+TEST(reclaim_waits_for_what_is_in_flight)
 {
 	/* So many blocks are left that none are asked for in advance. */
 	put_n(0, 8);
@@ -132,7 +134,6 @@ START_TEST(reclaim_waits_for_what_is_in_flight)
 	ck_assert_int_eq(farkv_ping(kv, NULL), 0);
 	ck_assert_uint_eq(srv.granted - srv.returned, 9);
 }
-END_TEST
 
 /*
  * ---- waiting requests
@@ -149,7 +150,7 @@ int __wrap_sched_yield(void)
 	return __real_sched_yield();
 }
 
-START_TEST(late_blocks_serve_waiting_requests)
+TEST(late_blocks_serve_waiting_requests)
 {
 	yields = 0;
 	submit(FARKV_REQUEST_GET, 3, "d", NULL);
@@ -179,10 +180,9 @@ START_TEST(late_blocks_serve_waiting_requests)
 	assert_value("a", "1");
 	assert_value("b", "2");
 }
-END_TEST
 
 /* A submission takes the grants, and the request that waits for them goes on. */
-START_TEST(blocks_found_by_a_submission_serve_waiting_requests)
+TEST(blocks_found_by_a_submission_serve_waiting_requests)
 {
 	uint64_t start = clock_now_ns();
 
@@ -201,9 +201,8 @@ START_TEST(blocks_found_by_a_submission_serve_waiting_requests)
 	ENDED(1, FARKV_ENOTFOUND);
 	ck_assert_uint_lt(clock_now_ns() - start, LONG_MS / 2 * NS_PER_MS);
 }
-END_TEST
 
-START_TEST(server_without_memory_ends_waiting_requests)
+TEST(server_without_memory_ends_waiting_requests)
 {
 	fake_server_set(&srv, grant_blocks, 0);
 	submit(FARKV_REQUEST_PUT, 0, "a", "1");
@@ -217,9 +216,8 @@ START_TEST(server_without_memory_ends_waiting_requests)
 	wait_all();
 	ENDED(0, 0);
 }
-END_TEST
 
-START_TEST(silent_server_lets_requests_time_out)
+TEST(silent_server_lets_requests_time_out)
 {
 	uint64_t start;
 
@@ -232,7 +230,6 @@ START_TEST(silent_server_lets_requests_time_out)
 	ck_assert_uint_ge(clock_now_ns() - start, 50 * NS_PER_MS);
 	fake_server_release(&srv);
 }
-END_TEST
 
 /* The next key whose window starts at the first line. */
 static void crowded_key(char key[16])
@@ -244,7 +241,7 @@ static void crowded_key(char key[16])
 	while (hash_home_line(hash_key(srv.sb.hash_seed, key, strlen(key))));
 }
 
-START_TEST(full_window_is_reported_without_waiting)
+TEST_LOOP(full_window_is_reported_without_waiting, 0, 2)
 {
 	char key[WINDOW_SLOTS + 2][16];
 	unsigned hints;
@@ -277,9 +274,8 @@ START_TEST(full_window_is_reported_without_waiting)
 	set_timeout_ms(LONG_MS);
 	assert_value(key[0], "w");
 }
-END_TEST
 
-START_TEST(lack_of_versions_ends_at_the_deadline)
+TEST_LOOP(lack_of_versions_ends_at_the_deadline, 0, 2)
 {
 	ck_assert_int_eq(put("k", "v"), 0);
 	no_grant_out();
@@ -294,12 +290,11 @@ START_TEST(lack_of_versions_ends_at_the_deadline)
 	ENDED(1, 0);
 	fake_server_set(&srv, ignore_requests, false);
 }
-END_TEST
 
 /* ---- broken lanes ---------------------------------------------------------------------- */
 
 /* In any state: each is done once, on a connection of its own. */
-START_TEST(broken_lane_is_replaced_and_each_request_done_once)
+TEST_LOOP(broken_lane_is_replaced_and_each_request_done_once, 0, 12)
 {
 	static char text[16][8];
 
@@ -321,7 +316,6 @@ START_TEST(broken_lane_is_replaced_and_each_request_done_once)
 	}
 	ENDED(16, 0);
 }
-END_TEST
 
 /* Of the first completion with a value. */
 static const void *held_value(void)
@@ -335,7 +329,7 @@ static const void *held_value(void)
 }
 
 /* Untaken values survive the connection, and later calls do not change them. */
-START_TEST(untaken_values_outlive_their_connection)
+TEST_LOOP(untaken_values_outlive_their_connection, 0, 2)
 {
 	char into[8] = "", small[8] = "";
 	const void *held;
@@ -385,13 +379,12 @@ START_TEST(untaken_values_outlive_their_connection)
 	ck_assert_int_eq(small[0], 0);
 	assert_value("k", "other");
 }
-END_TEST
 
 /*
  * Requests begun for another region are not continued: neither its content nor its hash
  * is valid.
  */
-START_TEST(restarted_server_ends_requests_in_flight)
+TEST_LOOP(restarted_server_ends_requests_in_flight, 0, 2)
 {
 	char out[64];
 
@@ -421,13 +414,12 @@ START_TEST(restarted_server_ends_requests_in_flight)
 	reap();
 	assert_got(3, "v");
 }
-END_TEST
 
 /*
  * ... nor requests submitted for it and not begun, also beside one that was begun;
  * whether the server was killed, or stopped with a BYE.
  */
-START_TEST(restarted_server_ends_requests_not_begun)
+TEST_LOOP(restarted_server_ends_requests_not_begun, 0, 2)
 {
 	const struct msg end = {.type = MSG_SHUTDOWN,
 				.refuse = {.reason = MSG_REASON_SHUTDOWN,
@@ -452,9 +444,8 @@ START_TEST(restarted_server_ends_requests_not_begun)
 	reap();
 	ENDED(2, FARKV_ENOTFOUND);
 }
-END_TEST
 
-START_TEST(broken_session_is_replaced_under_waiting_requests)
+TEST(broken_session_is_replaced_under_waiting_requests)
 {
 	fake_server_set(&srv, hold_grants, true);
 	submit(FARKV_REQUEST_PUT, 0, "a", "1");
@@ -468,10 +459,9 @@ START_TEST(broken_session_is_replaced_under_waiting_requests)
 	ck_assert_uint_eq(fake_server_count(&srv, MSG_HELLO), 2);
 	assert_value("a", "1");
 }
-END_TEST
 
 /* ... and no new connection came in time, but one comes before the completion is taken. */
-START_TEST(request_ended_by_a_lost_connection_reports_no_lack_of_blocks)
+TEST_LOOP(request_ended_by_a_lost_connection_reports_no_lack_of_blocks, 0, 2)
 {
 	static char large[5000];
 	struct farkv_value v;
@@ -498,10 +488,9 @@ START_TEST(request_ended_by_a_lost_connection_reports_no_lack_of_blocks)
 	ENDED(0, FARKV_ETIMEDOUT);
 	assert_detail("the deadline passed");
 }
-END_TEST
 
 /* ... which the request for blocks discovers. */
-START_TEST(session_that_breaks_during_a_block_request_is_replaced)
+TEST_LOOP(session_that_breaks_during_a_block_request_is_replaced, 0, 5)
 {
 	submit(FARKV_REQUEST_PUT, 0, "a", "1");
 	fake_server_hangup(&srv);
@@ -510,10 +499,9 @@ START_TEST(session_that_breaks_during_a_block_request_is_replaced)
 	ck_assert_uint_eq(fake_server_count(&srv, MSG_HELLO), 2);
 	assert_value("a", "1");
 }
-END_TEST
 
 /* The server is gone: each request reports it, and no poll hangs. */
-START_TEST(server_that_is_gone_ends_requests)
+TEST(server_that_is_gone_ends_requests)
 {
 	struct farkv_completion c;
 
@@ -537,10 +525,9 @@ START_TEST(server_that_is_gone_ends_requests)
 	fake_server_init(&srv, 0);
 	fake_server_start(&srv);
 }
-END_TEST
 
 /* A silent card: the first deadline breaks the lane for all. */
-START_TEST(silent_lane_is_broken_at_the_first_deadline)
+TEST(silent_lane_is_broken_at_the_first_deadline)
 {
 	ck_assert_int_eq(put("k", "v"), 0);
 	no_grant_out();
@@ -557,41 +544,5 @@ START_TEST(silent_lane_is_broken_at_the_first_deadline)
 	ck_assert_int_eq(done[2].result, 0);
 	ck_assert_uint_eq(fake_server_count(&srv, MSG_HELLO), 2);
 }
-END_TEST
 
-static Suite *suite(void)
-{
-	Suite *s = suite_create("queue_qsbr");
-	TCase *t = tcase_create("stepping"), *own = tcase_create("own");
-
-	tcase_set_timeout(t, LONG_MS / 1000.0 * 3);
-	tcase_set_timeout(own, LONG_MS / 1000.0 * 3);
-	tcase_add_checked_fixture(t, setup_stepping, teardown);
-	tcase_add_test(t, barrier_waits_for_what_is_in_flight);
-	tcase_add_test(t, barrier_drops_the_directory_between_requests);
-	tcase_add_test(own,
-		       barrier_does_not_wait_for_completions_that_nobody_takes);
-	tcase_add_test(t, sweep_begins_after_requests_in_flight);
-	tcase_add_test(t, reclaim_waits_for_what_is_in_flight);
-	tcase_add_test(t, late_blocks_serve_waiting_requests);
-	tcase_add_test(t, blocks_found_by_a_submission_serve_waiting_requests);
-	tcase_add_test(t, server_without_memory_ends_waiting_requests);
-	tcase_add_test(t, silent_server_lets_requests_time_out);
-	tcase_add_loop_test(t, full_window_is_reported_without_waiting, 0, 2);
-	tcase_add_loop_test(t, lack_of_versions_ends_at_the_deadline, 0, 2);
-	tcase_add_loop_test(t, broken_lane_is_replaced_and_each_request_done_once, 0, 12);
-	tcase_add_loop_test(t, untaken_values_outlive_their_connection, 0, 2);
-	tcase_add_loop_test(t, restarted_server_ends_requests_in_flight, 0, 2);
-	tcase_add_loop_test(
-		t, restarted_server_ends_requests_not_begun, 0, 2);
-	tcase_add_test(t, broken_session_is_replaced_under_waiting_requests);
-	tcase_add_loop_test(t, request_ended_by_a_lost_connection_reports_no_lack_of_blocks, 0, 2);
-	tcase_add_loop_test(t, session_that_breaks_during_a_block_request_is_replaced, 0, 5);
-	tcase_add_test(t, server_that_is_gone_ends_requests);
-	tcase_add_test(t, silent_lane_is_broken_at_the_first_deadline);
-	suite_add_tcase(s, t);
-	suite_add_tcase(s, own);
-	return s;
-}
-
-TEST_MAIN(suite())
+TEST_SUITE("queue_qsbr")

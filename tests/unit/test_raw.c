@@ -14,10 +14,10 @@
 #include "common/base/clock.h"
 #include "common/base/err.h"
 #include "common/base/util.h"
+#include "tests/rig/cases.h"
 #include "tests/rig/e2e.h"
 #include "tests/rig/real_server.h"
 #include "tests/rig/step_lane.h"
-#include "tests/rig/test_main.h"
 
 #define VALUE_BYTES 1000u
 #define KEYS_MAX 20000u
@@ -109,7 +109,9 @@ static void all_kinds(void)
 	}
 }
 
-START_TEST(requests_are_carried_out_and_blocks_go_back)
+TEST_GROUP(.setup = setup, .teardown = teardown, .timeout_s = 120);
+
+TEST(requests_are_carried_out_and_blocks_go_back)
 {
 	ck_assert_uint_eq(blocks_held(), 0);
 	open_raw();
@@ -118,9 +120,8 @@ START_TEST(requests_are_carried_out_and_blocks_go_back)
 	raw_close(raw);
 	ck_assert_uint_eq(blocks_held(), 0);
 }
-END_TEST
 
-START_TEST(requests_change_no_value)
+TEST(requests_change_no_value)
 {
 	for (unsigned i = 0; i < 1000; i++)
 		OK(put(i));
@@ -136,10 +137,9 @@ START_TEST(requests_change_no_value)
 	for (unsigned i = 0; i < 1000; i++)
 		check_value(i);
 }
-END_TEST
 
 /* The server asks for them back, and later others write to them. */
-START_TEST(returned_blocks_are_not_used)
+TEST(returned_blocks_are_not_used)
 {
 	unsigned n = 0;
 	int err = 0;
@@ -156,7 +156,6 @@ START_TEST(returned_blocks_are_not_used)
 		check_value(i);
 	raw_close(raw);
 }
-END_TEST
 
 static struct xport_lane *wrap(struct xport_lane *inner)
 {
@@ -171,7 +170,9 @@ static void open_raw_on_card(void)
 	conn_wrap_lane = NULL;
 }
 
-START_TEST(request_without_an_end_times_out)
+TEST_GROUP(.setup = setup, .teardown = teardown, .timeout_s = 120, .skip = real_server_is_remote);
+
+TEST(request_without_an_end_times_out)
 {
 	open_raw_on_card();
 	lane->over = 0;
@@ -179,9 +180,8 @@ START_TEST(request_without_an_end_times_out)
 	ck_assert_int_eq(raw_run(raw, RAW_READ, 1), FARKV_EDISCONNECTED);
 	raw_close(raw);
 }
-END_TEST
 
-START_TEST(broken_lane_reports_its_reason)
+TEST(broken_lane_reports_its_reason)
 {
 	open_raw_on_card();
 	lane->over = 1;
@@ -191,25 +191,5 @@ START_TEST(broken_lane_reports_its_reason)
 		      err_detail());
 	raw_close(raw);
 }
-END_TEST
 
-static Suite *suite(void)
-{
-	Suite *s = suite_create("raw");
-	TCase *t = tcase_create("raw");
-
-	tcase_add_checked_fixture(t, setup, teardown);
-	tcase_set_timeout(t, 120);
-	tcase_add_test(t, requests_are_carried_out_and_blocks_go_back);
-	tcase_add_test(t, requests_change_no_value);
-	tcase_add_test(t, returned_blocks_are_not_used);
-	if (!real_server_is_remote()) { /* the lane under the fault lane is in shared memory */
-		tcase_add_test(t, request_without_an_end_times_out);
-		tcase_add_test(t, broken_lane_reports_its_reason);
-	}
-	suite_add_tcase(s, t);
-	real_server_require();
-	return s;
-}
-
-TEST_MAIN(suite())
+TEST_SUITE("raw", real_server_require())

@@ -2,7 +2,7 @@
 /* The reaper: which words of a subtable it swaps, for what, and a rival that is faster. */
 #include "config.h"
 
-#include "tests/rig/test_main.h"
+#include "tests/rig/cases.h"
 
 #include <string.h>
 
@@ -83,7 +83,9 @@ static struct reap_counts walk(void)
 	return walk_at(NOW);
 }
 
-START_TEST(values_of_each_kind_only_the_expired_become_dead_and_not_blind)
+TEST_GROUP(.setup = setup, .teardown = teardown);
+
+TEST(values_of_each_kind_only_the_expired_become_dead_and_not_blind)
 {
 	struct reap_counts n;
 	uint64_t never, later, past, seconds, dead;
@@ -104,9 +106,8 @@ START_TEST(values_of_each_kind_only_the_expired_become_dead_and_not_blind)
 	ck_assert_uint_eq(n.dead, 3);
 	ck_assert_uint_eq(n.expired, 2);
 }
-END_TEST
 
-START_TEST(many_expired_all_are_found)
+TEST(many_expired_all_are_found)
 {
 	struct reap_counts n;
 
@@ -118,10 +119,9 @@ START_TEST(many_expired_all_are_found)
 	for (unsigned s = 0; s < 3000; s++)
 		ck_assert_int_eq((slots[s] & SLOT_DEAD) != 0, s % 20 + 1 <= 10);
 }
-END_TEST
 
 /* Notes of earlier walks neither hide what is due nor a word that has come since. */
-START_TEST(each_walk_finds_what_has_expired_since_the_last)
+TEST(each_walk_finds_what_has_expired_since_the_last)
 {
 	for (unsigned s = 0; s < 4000; s++)
 		value(s, block_expiry_encode(NOW, 1 + s * 20));
@@ -138,10 +138,9 @@ START_TEST(each_walk_finds_what_has_expired_since_the_last)
 	value(7, block_expiry_encode(NOW + 80000, 500));
 	ck_assert_uint_eq(walk_at(NOW + 81000).expired, 1);
 }
-END_TEST
 
 /* ... so a header is not read again before its time. */
-START_TEST(values_that_are_not_due_are_not_looked_at)
+TEST(values_that_are_not_due_are_not_looked_at)
 {
 	uint64_t never = value(11, (struct block_expiry){0});
 	struct block_header *h;
@@ -157,9 +156,8 @@ START_TEST(values_that_are_not_due_are_not_looked_at)
 	ck_assert_uint_eq(walk_at(NOW + 31000).expired, 1);
 	ck_assert_uint_eq(slots[11], never);
 }
-END_TEST
 
-START_TEST(rival_writes_first_its_word_stays)
+TEST(rival_writes_first_its_word_stays)
 {
 	struct reap_counts n;
 
@@ -170,19 +168,17 @@ START_TEST(rival_writes_first_its_word_stays)
 	ck_assert_uint_eq(slots[5], rival_word);
 	ck_assert_uint_eq(n.expired, 0);
 }
-END_TEST
 
 /* The slot's word is older than the block: it cannot be what the CAS would find. */
-START_TEST(block_of_another_incarnation_says_nothing)
+TEST(block_of_another_incarnation_says_nothing)
 {
 	uint64_t w = value(5, block_expiry_encode(1, 1));
 
 	slots[5] = w + (UINT64_C(1) << SLOT_INC_SHIFT);
 	ck_assert_uint_eq(walk().expired, 0);
 }
-END_TEST
 
-START_TEST(frozen_words_and_words_that_lead_nowhere_are_left_alone)
+TEST(frozen_words_and_words_that_lead_nowhere_are_left_alone)
 {
 	uint64_t frozen = value(5, block_expiry_encode(1, 1)) | SLOT_FROZEN;
 	struct block_ref nowhere = {.off = r.sb.region_bytes, .inc = 1, .cls = 3};
@@ -192,23 +188,5 @@ START_TEST(frozen_words_and_words_that_lead_nowhere_are_left_alone)
 	ck_assert_uint_eq(walk().expired, 0);
 	ck_assert_uint_eq(slots[5], frozen);
 }
-END_TEST
 
-static Suite *suite(void)
-{
-	Suite *s = suite_create("reap");
-	TCase *t = tcase_create("reap");
-
-	tcase_add_checked_fixture(t, setup, teardown);
-	tcase_add_test(t, values_of_each_kind_only_the_expired_become_dead_and_not_blind);
-	tcase_add_test(t, many_expired_all_are_found);
-	tcase_add_test(t, each_walk_finds_what_has_expired_since_the_last);
-	tcase_add_test(t, values_that_are_not_due_are_not_looked_at);
-	tcase_add_test(t, rival_writes_first_its_word_stays);
-	tcase_add_test(t, block_of_another_incarnation_says_nothing);
-	tcase_add_test(t, frozen_words_and_words_that_lead_nowhere_are_left_alone);
-	suite_add_tcase(s, t);
-	return s;
-}
-
-TEST_MAIN(suite())
+TEST_SUITE("reap")

@@ -14,8 +14,8 @@
 #include "client/session_state.h"
 #include "common/base/clock.h"
 #include "common/base/util.h"
+#include "tests/rig/cases.h"
 #include "tests/rig/sweep_peer.h"
-#include "tests/rig/test_main.h"
 
 static struct block_ref refs[1u << 16];
 
@@ -58,11 +58,13 @@ static void ask_for_linked(void)
 	ck_assert_uint_eq(fake_server_count(&srv, MSG_SWEEP_CLAIM), 0);
 }
 
+TEST_GROUP(.setup = setup_wrapped, .teardown = teardown);
+
 /*
  * Between the CAS that unlinks a block and the record of it no list has the block, so the
  * question must wait (trap 15).
  */
-START_TEST(question_between_unlink_and_record_is_answered_later)
+TEST(question_between_unlink_and_record_is_answered_later)
 {
 	ck_assert_int_eq(put("k", "one"), 0);
 	ck_assert_int_eq(put("k", "two"), 0);
@@ -77,7 +79,6 @@ START_TEST(question_between_unlink_and_record_is_answered_later)
 	ck_assert_uint_eq(srv.claimed, 1);
 	ck_assert_uint_eq(srv.claims[0].off, refs[0].off);
 }
-END_TEST
 
 static void begin_now(void)
 {
@@ -87,7 +88,7 @@ static void begin_now(void)
 }
 
 /* No list has the operation's own block; it is linked when the walk begins. */
-START_TEST(begin_before_a_cas_is_acknowledged_after_it)
+TEST(begin_before_a_cas_is_acknowledged_after_it)
 {
 	uint32_t n;
 
@@ -102,7 +103,6 @@ START_TEST(begin_before_a_cas_is_acknowledged_after_it)
 	n = blocks_out(false, refs, ARRAY_SIZE(refs));
 	ck_assert_uint_eq(claims(1, refs, n), n);
 }
-END_TEST
 
 static void barrier_now(void)
 {
@@ -112,7 +112,7 @@ static void barrier_now(void)
 }
 
 /* Before, it holds the expected word; after, the block that it unlinked. */
-START_TEST(barrier_at_the_cas_is_acknowledged_after_the_operation)
+TEST_LOOP(barrier_at_the_cas_is_acknowledged_after_the_operation, 0, 2)
 {
 	ck_assert_int_eq(put("k", "one"), 0);
 	no_grant_out();
@@ -123,10 +123,9 @@ START_TEST(barrier_at_the_cas_is_acknowledged_after_the_operation)
 	ck_assert(fake_server_wait(&srv, MSG_BARRIER_ACK, 1));
 	assert_value("k", "two");
 }
-END_TEST
 
 /* The previous operation is over, and the next one has not read its pending flags yet. */
-START_TEST(begin_is_not_acknowledged_before_it_is_recorded)
+TEST(begin_is_not_acknowledged_before_it_is_recorded)
 {
 	ck_assert_int_eq(put("k", "one"), 0);
 	no_grant_out();
@@ -138,13 +137,12 @@ START_TEST(begin_is_not_acknowledged_before_it_is_recorded)
 	qsbr_leave(kv->qsbr);
 	ck_assert(fake_server_wait(&srv, MSG_SWEEP_ACK, 1));
 }
-END_TEST
 
 /*
  * A remote compare-and-swap may still be in flight after the lane broke, so the session
  * cannot say that its operations are over.
  */
-START_TEST(broken_remote_lane_answers_nothing)
+TEST_LOOP(broken_remote_lane_answers_nothing, 0, 2)
 {
 	struct channel *ch = kv->conn.session->ch;
 
@@ -167,7 +165,6 @@ START_TEST(broken_remote_lane_answers_nothing)
 	ck_assert_uint_eq(fake_server_count(&srv, MSG_BARRIER_ACK), 0);
 	ck_assert_uint_eq(fake_server_count(&srv, MSG_SWEEP_CLAIM), 0);
 }
-END_TEST
 
 /* ---- a new session is asked before it is used --------------------------------------- */
 
@@ -194,7 +191,7 @@ static void nothing(void)
  * The words of a compare-and-swap without an answer may be in use again by the time of
  * the lookup: the new session has answered a barrier.
  */
-START_TEST(barrier_before_the_lookup_leaves_a_cas_unknown)
+TEST_LOOP(barrier_before_the_lookup_leaves_a_cas_unknown, 0, 2)
 {
 	ck_assert_int_eq(put("k", "one"), 0);
 	no_grant_out();
@@ -207,11 +204,12 @@ START_TEST(barrier_before_the_lookup_leaves_a_cas_unknown)
 	barrier_at_once = false;
 	ck_assert_int_eq(put("k", "three"), 0);
 }
-END_TEST
 
 /* ---- RECLAIM ------------------------------------------------------------------------- */
 
-START_TEST(reclaim_from_an_idle_handle_in_a_sweep)
+TEST_GROUP(.setup = setup_long_grace, .teardown = teardown);
+
+TEST(reclaim_from_an_idle_handle_in_a_sweep)
 {
 	unsigned asked;
 	uint32_t n;
@@ -239,9 +237,10 @@ START_TEST(reclaim_from_an_idle_handle_in_a_sweep)
 	fake_server_release(&srv);
 	ck_assert_uint_eq(srv.granted - n, 2);
 }
-END_TEST
 
-START_TEST(reclaim_from_a_busy_handle_is_handled_by_the_next_operation)
+TEST_GROUP(.setup = setup, .teardown = teardown);
+
+TEST(reclaim_from_a_busy_handle_is_handled_by_the_next_operation)
 {
 	struct block_ref r;
 
@@ -260,7 +259,6 @@ START_TEST(reclaim_from_a_busy_handle_is_handled_by_the_next_operation)
 	ck_assert_int_eq(farkv_ping(kv, NULL), 0);
 	ck_assert_uint_eq(srv.granted - srv.returned, 10);
 }
-END_TEST
 
 static bool waits_for_room(void)
 {
@@ -273,7 +271,7 @@ static bool waits_for_room(void)
 }
 
 /* The server does not read: nothing is lost or sent twice. */
-START_TEST(reclaim_with_a_full_socket_is_finished_later)
+TEST(reclaim_with_a_full_socket_is_finished_later)
 {
 	uint32_t n;
 
@@ -311,7 +309,6 @@ START_TEST(reclaim_with_a_full_socket_is_finished_later)
 	ck_assert_uint_eq(srv.granted - srv.returned, 1500);
 	put_n(0, 10);
 }
-END_TEST
 
 /* ---- all of it at once ------------------------------------------------------------ */
 
@@ -338,7 +335,7 @@ static void *worker(void *arg)
  * A living session leaks nothing: every granted block that a walk over the slots, begun
  * after the acknowledgement, did not meet must be claimed, every time.
  */
-START_TEST(sweeps_beside_a_busy_session_find_no_leak)
+TEST(sweeps_beside_a_busy_session_find_no_leak)
 {
 	uint64_t until = clock_now_ns() + NS_PER_SEC;
 	uint64_t number = 1, total = 0;
@@ -366,38 +363,5 @@ START_TEST(sweeps_beside_a_busy_session_find_no_leak)
 	__atomic_store_n(&stop, true, __ATOMIC_RELAXED);
 	pthread_join(t, NULL);
 }
-END_TEST
 
-static Suite *suite(void)
-{
-	Suite *s = suite_create("reclaim and sweep");
-	TCase *t = tcase_create("reclaim");
-
-	tcase_add_checked_fixture(t, setup, teardown);
-	tcase_add_test(
-		t, reclaim_from_a_busy_handle_is_handled_by_the_next_operation);
-	tcase_add_test(
-		t, reclaim_with_a_full_socket_is_finished_later);
-	tcase_add_test(t, sweeps_beside_a_busy_session_find_no_leak);
-	suite_add_tcase(s, t);
-
-	/* Overwritten blocks are not reused, however slow the writer. */
-	t = tcase_create("reclaim, long grace period");
-	tcase_add_checked_fixture(t, setup_long_grace, teardown);
-	tcase_add_test(t, reclaim_from_an_idle_handle_in_a_sweep);
-	suite_add_tcase(s, t);
-
-	t = tcase_create("between two requests");
-	tcase_add_checked_fixture(t, setup_wrapped, teardown);
-	tcase_add_test(t, question_between_unlink_and_record_is_answered_later);
-	tcase_add_test(t, begin_before_a_cas_is_acknowledged_after_it);
-	tcase_add_loop_test(
-		t, barrier_at_the_cas_is_acknowledged_after_the_operation, 0, 2);
-	tcase_add_test(t, begin_is_not_acknowledged_before_it_is_recorded);
-	tcase_add_loop_test(t, broken_remote_lane_answers_nothing, 0, 2);
-	tcase_add_loop_test(t, barrier_before_the_lookup_leaves_a_cas_unknown, 0, 2);
-	suite_add_tcase(s, t);
-	return s;
-}
-
-TEST_MAIN(suite())
+TEST_SUITE("reclaim and sweep")

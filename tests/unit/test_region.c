@@ -13,13 +13,13 @@
 #include "common/base/err.h"
 #include "server/memory/heap.h"
 #include "server/memory/region.h"
-#include "tests/rig/test_main.h"
+#include "tests/rig/cases.h"
 
 #define FIRST 64
 
 /* ---- heap ------------------------------------------------------------------------ */
 
-START_TEST(heap_take_gives_runs_and_takes_them_back)
+TEST(heap_take_gives_runs_and_takes_them_back)
 {
 	struct heap *h = heap_new(FIRST, 10 + HEAP_RESERVE);
 	uint64_t a, b, c;
@@ -43,7 +43,6 @@ START_TEST(heap_take_gives_runs_and_takes_them_back)
 	ck_assert_uint_eq(heap_take(h, 0), 0);
 	heap_free(h);
 }
-END_TEST
 
 static uint64_t told, told_low, told_high;
 
@@ -55,7 +54,7 @@ static void note_spread(void *arg, uint64_t low, uint64_t high)
 	told_high = high;
 }
 
-START_TEST(heap_reports_its_used_extent)
+TEST(heap_reports_its_used_extent)
 {
 	struct heap *h = heap_new(FIRST, 20 + HEAP_RESERVE);
 	uint64_t a = heap_take(h, 4);
@@ -77,9 +76,8 @@ START_TEST(heap_reports_its_used_extent)
 	ck_assert_uint_eq(told_high, 2);
 	heap_free(h);
 }
-END_TEST
 
-START_TEST(heap_take_finds_runs_of_any_length)
+TEST(heap_take_finds_runs_of_any_length)
 {
 	struct heap *h = heap_new(FIRST, 10 + HEAP_RESERVE);
 	uint64_t a = heap_take(h, 10);
@@ -93,11 +91,10 @@ START_TEST(heap_take_finds_runs_of_any_length)
 	ck_assert_uint_eq(heap_take(h, 3), a + 5);
 	heap_free(h);
 }
-END_TEST
 
 /* Values come and go below; a large one finds all pages outside of the index. */
 /* A run between others leaves no gap that its neighbour cannot fill. */
-START_TEST(heap_take_aligns_runs_where_possible)
+TEST(heap_take_aligns_runs_where_possible)
 {
 	struct heap *h = heap_new(FIRST, 64 + HEAP_RESERVE);
 
@@ -120,9 +117,8 @@ START_TEST(heap_take_aligns_runs_where_possible)
 	ck_assert_uint_eq(heap_take(h, 2), FIRST + 5);
 	heap_free(h);
 }
-END_TEST
 
-START_TEST(heap_take_looks_for_aligned_runs_nearby)
+TEST(heap_take_looks_for_aligned_runs_nearby)
 {
 	enum { NEAR = 4096 };
 	struct heap *h = heap_new(FIRST, 2 * NEAR);
@@ -137,9 +133,8 @@ START_TEST(heap_take_looks_for_aligned_runs_nearby)
 	ck_assert_uint_eq(heap_take(h, 2), FIRST + 5);
 	heap_free(h);
 }
-END_TEST
 
-START_TEST(heap_take_index_takes_the_highest)
+TEST(heap_take_index_takes_the_highest)
 {
 	struct heap *h = heap_new(FIRST, 10 + HEAP_RESERVE);
 	uint64_t last = FIRST + 10 + HEAP_RESERVE - 1, a;
@@ -163,9 +158,8 @@ START_TEST(heap_take_index_takes_the_highest)
 	ck_assert_uint_eq(heap_take_index(h), FIRST + 3);
 	heap_free(h);
 }
-END_TEST
 
-START_TEST(heap_retire_pages_are_free_after_a_barrier_that_began_later)
+TEST(heap_retire_pages_are_free_after_a_barrier_that_began_later)
 {
 	struct heap *h = heap_new(FIRST, 10 + HEAP_RESERVE);
 	uint64_t a = heap_take(h, 10);
@@ -187,7 +181,6 @@ START_TEST(heap_retire_pages_are_free_after_a_barrier_that_began_later)
 	ck_assert_uint_eq(heap_used(h), 10);
 	heap_free(h);
 }
-END_TEST
 
 /* ---- region ---------------------------------------------------------------------- */
 
@@ -211,7 +204,7 @@ static void check_sealed(int fd, uint64_t bytes)
 	ck_assert_uint_eq(st.st_size, bytes);
 }
 
-START_TEST(region_is_sealed_and_metadata_cannot_be_written)
+TEST(region_is_sealed_and_metadata_cannot_be_written)
 {
 	struct region r;
 	char path[64];
@@ -255,9 +248,8 @@ START_TEST(region_is_sealed_and_metadata_cannot_be_written)
 	ck_assert_mem_eq(r.meta, &r.sb, sizeof(r.sb));
 	region_destroy(&r);
 }
-END_TEST
 
-START_TEST(region_directory_leads_to_empty_subtables)
+TEST(region_directory_leads_to_empty_subtables)
 {
 	struct region_config c = config;
 	struct region r;
@@ -288,9 +280,8 @@ START_TEST(region_directory_leads_to_empty_subtables)
 	ck_assert_uint_eq(heap_used(r.heap), 4);
 	region_destroy(&r);
 }
-END_TEST
 
-START_TEST(region_ids_differ)
+TEST(region_ids_differ)
 {
 	struct region a, b;
 
@@ -301,9 +292,8 @@ START_TEST(region_ids_differ)
 	region_destroy(&a);
 	region_destroy(&b);
 }
-END_TEST
 
-START_TEST(region_with_too_large_an_index_is_refused)
+TEST(region_with_too_large_an_index_is_refused)
 {
 	struct region_config c = config;
 	struct region r;
@@ -314,29 +304,5 @@ START_TEST(region_with_too_large_an_index_is_refused)
 	ck_assert_ptr_nonnull(strstr(err_detail(), "index-slots: 2097152"));
 	ck_assert_int_eq(r.meta_fd, (int)0xA5A5A5A5);
 }
-END_TEST
 
-static Suite *suite(void)
-{
-	Suite *s = suite_create("region");
-	TCase *t = tcase_create("heap");
-
-	tcase_add_test(t, heap_take_gives_runs_and_takes_them_back);
-	tcase_add_test(t, heap_reports_its_used_extent);
-	tcase_add_test(t, heap_take_finds_runs_of_any_length);
-	tcase_add_test(t, heap_take_aligns_runs_where_possible);
-	tcase_add_test(t, heap_take_looks_for_aligned_runs_nearby);
-	tcase_add_test(t, heap_take_index_takes_the_highest);
-	tcase_add_test(
-		t, heap_retire_pages_are_free_after_a_barrier_that_began_later);
-	suite_add_tcase(s, t);
-	t = tcase_create("region");
-	tcase_add_test(t, region_is_sealed_and_metadata_cannot_be_written);
-	tcase_add_test(t, region_directory_leads_to_empty_subtables);
-	tcase_add_test(t, region_ids_differ);
-	tcase_add_test(t, region_with_too_large_an_index_is_refused);
-	suite_add_tcase(s, t);
-	return s;
-}
-
-TEST_MAIN(suite())
+TEST_SUITE("region")

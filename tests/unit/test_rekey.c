@@ -15,6 +15,7 @@
 #include "server/loop/dispatch.h"
 #include "server/loop/rekey.h"
 #include "server/loop/welcome.h"
+#include "tests/rig/cases.h"
 #include "tests/rig/control_rig.h"
 
 #define HEX1 "000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f"
@@ -118,19 +119,19 @@ static void check_end_of_bob(const struct conn_ops *port, int i)
 	alice_stays();
 }
 
-START_TEST(rekey_of_a_removed_or_changed_key_fences_its_remote_session)
+TEST_GROUP(.setup = setup, .teardown = teardown);
+
+TEST_EACH(rekey_of_a_removed_or_changed_key_fences_its_remote_session, edits)
 {
 	check_end_of_bob(&rig_remote, _i);
 }
-END_TEST
 
-START_TEST(rekey_of_a_removed_or_changed_key_ends_its_local_session_with_a_warning)
+TEST_EACH(rekey_of_a_removed_or_changed_key_ends_its_local_session_with_a_warning, edits)
 {
 	check_end_of_bob(&rig_local, _i);
 }
-END_TEST
 
-START_TEST(rekey_of_the_same_keys_in_another_order_keeps_all_sessions)
+TEST(rekey_of_the_same_keys_in_another_order_keeps_all_sessions)
 {
 	bob_joins(&rig_remote);
 	write_keys("# moved\n" BOB "carol ro " HEX2 "\n" ALICE, 0600);
@@ -144,7 +145,6 @@ START_TEST(rekey_of_the_same_keys_in_another_order_keeps_all_sessions)
 	ck_assert_uint_eq(log_count("1 added, 0 removed, 0 changed; sessions ended: 0"), 1);
 	ck_assert_uint_eq(log_count("0 added, 0 removed, 0 changed; sessions ended: 0"), 1);
 }
-END_TEST
 
 /* ---- in the middle of the handshake ------------------------------------------------ */
 
@@ -189,7 +189,7 @@ static bool shake_hands(const char *name, const char *between)
 	return say(&bob, &m, NULL);
 }
 
-START_TEST(rekey_between_challenge_and_auth_uses_the_new_file)
+TEST(rekey_between_challenge_and_auth_uses_the_new_file)
 {
 	ck_assert(shake_hands("bob", ALICE BOB));
 	ck_assert_int_eq(last.type, MSG_WELCOME);
@@ -204,11 +204,10 @@ START_TEST(rekey_between_challenge_and_auth_uses_the_new_file)
 	ck_assert_int_eq(last.type, MSG_WELCOME);
 	session_end(bob.session);
 }
-END_TEST
 
 /* ---- invalid files ------------------------------------------------------------------- */
 
-START_TEST(rekey_of_a_bad_file_keeps_keys_and_sessions_with_one_line)
+TEST(rekey_of_a_bad_file_keeps_keys_and_sessions_with_one_line)
 {
 	static const struct {
 		const char *text, *says;
@@ -242,9 +241,8 @@ START_TEST(rekey_of_a_bad_file_keeps_keys_and_sessions_with_one_line)
 	hang_up();
 	ck_assert_uint_eq(log_count("0 removed, 0 changed"), 1);
 }
-END_TEST
 
-START_TEST(rekey_of_many_keys_names_each)
+TEST(rekey_of_many_keys_names_each)
 {
 	static char text[64 * 1024];
 	size_t n = 0;
@@ -261,9 +259,8 @@ START_TEST(rekey_of_many_keys_names_each)
 	}
 	ck_assert_uint_eq(log_count("100 added, 0 removed"), 1);
 }
-END_TEST
 
-START_TEST(rekey_of_a_server_without_keys_is_reported)
+TEST(rekey_of_a_server_without_keys_is_reported)
 {
 	c->cfg.keys = NULL;
 	hang_up();
@@ -271,31 +268,5 @@ START_TEST(rekey_of_a_server_without_keys_is_reported)
 	ck_assert_uint_eq(log_count("SIGHUP: nothing to read again"), 1);
 	ck_assert_ptr_nonnull(alice.session);
 }
-END_TEST
 
-static Suite *suite(void)
-{
-	Suite *s = suite_create("rekey");
-	TCase *t = tcase_create("rekey");
-	int n = (int)(sizeof(edits) / sizeof(edits[0]));
-
-	tcase_add_checked_fixture(t, setup, teardown);
-	tcase_set_timeout(t, 60);
-	tcase_add_loop_test(
-		t, rekey_of_a_removed_or_changed_key_fences_its_remote_session,
-		0, n);
-	tcase_add_loop_test(
-		t, rekey_of_a_removed_or_changed_key_ends_its_local_session_with_a_warning,
-		0, n);
-	tcase_add_test(t, rekey_of_the_same_keys_in_another_order_keeps_all_sessions);
-	tcase_add_test(
-		t, rekey_between_challenge_and_auth_uses_the_new_file);
-	tcase_add_test(
-		t, rekey_of_a_bad_file_keeps_keys_and_sessions_with_one_line);
-	tcase_add_test(t, rekey_of_many_keys_names_each);
-	tcase_add_test(t, rekey_of_a_server_without_keys_is_reported);
-	suite_add_tcase(s, t);
-	return s;
-}
-
-TEST_MAIN(suite())
+TEST_SUITE("rekey")

@@ -17,7 +17,7 @@
 
 #include "common/base/err.h"
 #include "server/memory/memlimit.h"
-#include "tests/rig/test_main.h"
+#include "tests/rig/cases.h"
 
 /* The kernel and the limits, played by the test. */
 static int refuses; /* errno of fallocate(2), or 0 */
@@ -80,7 +80,7 @@ static uint64_t taken(void)
 
 /* ---- reserve --------------------------------------------------------------------- */
 
-START_TEST(reserve_takes_bytes_from_the_kernel_and_extra_ones)
+TEST(reserve_takes_bytes_from_the_kernel_and_extra_ones)
 {
 	setup(true);
 	ck_assert_uint_eq(taken(), 0);
@@ -91,9 +91,8 @@ START_TEST(reserve_takes_bytes_from_the_kernel_and_extra_ones)
 	ck_assert_uint_eq(reserve_refused(r), 0);
 	teardown();
 }
-END_TEST
 
-START_TEST(reserve_takes_no_extra_bytes_when_memory_is_short)
+TEST(reserve_takes_no_extra_bytes_when_memory_is_short)
 {
 	setup(true);
 	most = MIB;
@@ -101,9 +100,8 @@ START_TEST(reserve_takes_no_extra_bytes_when_memory_is_short)
 	ck_assert_uint_eq(reserve_refused(r), 0);
 	teardown();
 }
-END_TEST
 
-START_TEST(reserve_refused_once_is_refused_for_a_while)
+TEST_LOOP(reserve_refused_once_is_refused_for_a_while, 0, 2)
 {
 	static const int why[] = {ENOSPC, ENOMEM};
 
@@ -124,9 +122,8 @@ START_TEST(reserve_refused_once_is_refused_for_a_while)
 	ck_assert(!reserve_failing(r));
 	teardown();
 }
-END_TEST
 
-START_TEST(reserve_beyond_a_limit_does_not_ask_the_kernel)
+TEST(reserve_beyond_a_limit_does_not_ask_the_kernel)
 {
 	setup(true);
 	left = 20 * MIB;
@@ -140,10 +137,9 @@ START_TEST(reserve_beyond_a_limit_does_not_ask_the_kernel)
 	ck_assert_uint_eq(taken(), 2 * MIB);
 	teardown();
 }
-END_TEST
 
 /* Of what another thread is just taking the limits' usage may show nothing yet. */
-START_TEST(reserve_leaves_what_another_thread_was_admitted_to_take)
+TEST(reserve_leaves_what_another_thread_was_admitted_to_take)
 {
 	setup(true);
 	left = 20 * MIB;
@@ -157,9 +153,8 @@ START_TEST(reserve_leaves_what_another_thread_was_admitted_to_take)
 	ck_assert_uint_eq(reserve_bytes(r, 4 * MIB, 20 * MIB, 0), 20 * MIB);
 	teardown();
 }
-END_TEST
 
-START_TEST(reserve_of_present_pages_needs_no_memory)
+TEST(reserve_of_present_pages_needs_no_memory)
 {
 	uint8_t *p;
 
@@ -173,10 +168,9 @@ START_TEST(reserve_of_present_pages_needs_no_memory)
 	munmap(p, MIB);
 	teardown();
 }
-END_TEST
 
 /* Its reserved pages are in no account. */
-START_TEST(reserve_from_a_huge_page_pool_has_no_limit)
+TEST(reserve_from_a_huge_page_pool_has_no_limit)
 {
 	setup(false);
 	left = 0;
@@ -184,7 +178,6 @@ START_TEST(reserve_from_a_huge_page_pool_has_no_limit)
 	ck_assert_uint_eq(looks, 0);
 	teardown();
 }
-END_TEST
 
 /* ---- the heap -------------------------------------------------------------------- */
 
@@ -211,7 +204,7 @@ static void check_backed(uint64_t page, uint64_t n)
 		ck_assert_uint_eq(backed[i], 1);
 }
 
-START_TEST(heap_take_gives_backed_pages_only)
+TEST(heap_take_gives_backed_pages_only)
 {
 	struct heap *h = heap_new(7, 1000);
 	uint64_t at, n;
@@ -230,9 +223,8 @@ START_TEST(heap_take_gives_backed_pages_only)
 	ck_assert_uint_gt(heap_used(h), 900);
 	heap_free(h);
 }
-END_TEST
 
-START_TEST(heap_take_fails_when_the_machine_has_no_memory)
+TEST(heap_take_fails_when_the_machine_has_no_memory)
 {
 	struct heap *h = heap_new(7, 1000);
 	uint64_t low, high, n;
@@ -262,7 +254,6 @@ START_TEST(heap_take_fails_when_the_machine_has_no_memory)
 	ck_assert_uint_ne(heap_take(h, 8), 0);
 	heap_free(h);
 }
-END_TEST
 
 /* ---- the region ------------------------------------------------------------------ */
 
@@ -274,7 +265,7 @@ static uint64_t blocks_of(int file)
 	return (uint64_t)st.st_blocks * 512;
 }
 
-START_TEST(region_create_takes_little_and_all_that_it_will_touch)
+TEST(region_create_takes_little_and_all_that_it_will_touch)
 {
 	struct region_config cfg = {.memory = 64 * MIB, .max_value = MIB,
 				    .max_key = 100, .grace_ns = 1000000,
@@ -291,9 +282,8 @@ START_TEST(region_create_takes_little_and_all_that_it_will_touch)
 	ck_assert_uint_ge(blocks_of(region.data_fd), before + 8 * PAGE_BYTES);
 	region_destroy(&region);
 }
-END_TEST
 
-START_TEST(region_create_for_a_device_takes_all)
+TEST(region_create_for_a_device_takes_all)
 {
 	struct region_config cfg = {.memory = 16 * MIB, .max_value = MIB,
 				    .max_key = 100, .grace_ns = 1000000,
@@ -309,7 +299,6 @@ START_TEST(region_create_for_a_device_takes_all)
 	ck_assert_int_eq(region_create(&cfg, &region), FARKV_ENOMEM);
 	ck_assert_ptr_nonnull(strstr(err_detail(), "RDMA pins all of it"));
 }
-END_TEST
 
 /* ---- limits of machines ------------------------------------------------------------ */
 
@@ -345,7 +334,7 @@ static void machine_gone(void)
 	ck_assert_int_eq(system(command), 0);
 }
 
-START_TEST(limit_of_a_machine_counts_available_memory_and_swap)
+TEST(limit_of_a_machine_counts_available_memory_and_swap)
 {
 	struct room room;
 
@@ -358,9 +347,8 @@ START_TEST(limit_of_a_machine_counts_available_memory_and_swap)
 	memlimit_read(root, &room);
 	ck_assert_uint_eq(room.left, UINT64_MAX);
 }
-END_TEST
 
-START_TEST(limit_of_a_cgroup_is_the_smallest_of_its_ancestors)
+TEST(limit_of_a_cgroup_is_the_smallest_of_its_ancestors)
 {
 	struct room room;
 
@@ -382,10 +370,9 @@ START_TEST(limit_of_a_cgroup_is_the_smallest_of_its_ancestors)
 	ck_assert_uint_eq(room.left, (512 + 101 + 80 - 32) * MIB);
 	machine_gone();
 }
-END_TEST
 
 /* The path does not exist; the mounted cgroup is the process's own. */
-START_TEST(limit_in_a_container_is_that_of_the_mounted_cgroup)
+TEST(limit_in_a_container_is_that_of_the_mounted_cgroup)
 {
 	struct room room;
 
@@ -410,35 +397,5 @@ START_TEST(limit_in_a_container_is_that_of_the_mounted_cgroup)
 	ck_assert_uint_eq(room.total, 128 * MIB);
 	machine_gone();
 }
-END_TEST
 
-static Suite *suite(void)
-{
-	Suite *s = suite_create("reserve");
-	TCase *t = tcase_create("reserve");
-
-	tcase_add_test(t, reserve_takes_bytes_from_the_kernel_and_extra_ones);
-	tcase_add_test(t, reserve_takes_no_extra_bytes_when_memory_is_short);
-	tcase_add_loop_test(t, reserve_refused_once_is_refused_for_a_while, 0, 2);
-	tcase_add_test(t, reserve_beyond_a_limit_does_not_ask_the_kernel);
-	tcase_add_test(t, reserve_leaves_what_another_thread_was_admitted_to_take);
-	tcase_add_test(t, reserve_of_present_pages_needs_no_memory);
-	tcase_add_test(t, reserve_from_a_huge_page_pool_has_no_limit);
-	suite_add_tcase(s, t);
-	t = tcase_create("heap");
-	tcase_add_test(t, heap_take_gives_backed_pages_only);
-	tcase_add_test(t, heap_take_fails_when_the_machine_has_no_memory);
-	suite_add_tcase(s, t);
-	t = tcase_create("region");
-	tcase_add_test(t, region_create_takes_little_and_all_that_it_will_touch);
-	tcase_add_test(t, region_create_for_a_device_takes_all);
-	suite_add_tcase(s, t);
-	t = tcase_create("limits");
-	tcase_add_test(t, limit_of_a_machine_counts_available_memory_and_swap);
-	tcase_add_test(t, limit_of_a_cgroup_is_the_smallest_of_its_ancestors);
-	tcase_add_test(t, limit_in_a_container_is_that_of_the_mounted_cgroup);
-	suite_add_tcase(s, t);
-	return s;
-}
-
-TEST_MAIN(suite())
+TEST_SUITE("reserve")

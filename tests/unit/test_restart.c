@@ -15,11 +15,11 @@
 #include <farkv.h>
 
 #include "common/base/atomic.h"
+#include "tests/rig/cases.h"
 #include "tests/rig/e2e.h"
 #include "tests/rig/entries.h"
 #include "tests/rig/real_server.h"
 #include "tests/rig/shm_folder.h"
-#include "tests/rig/test_main.h"
 
 #define LONG_MS 60000 /* a deadline that no call should need */
 #define KEYS 200
@@ -85,7 +85,10 @@ static void check_store(struct farkv *h, uint64_t items)
 			  0);
 }
 
-START_TEST(server_killed_the_next_one_has_all_values)
+TEST_GROUP(.setup = setup, .teardown = teardown,
+	   .begin = shm_folder_make, .end = shm_folder_remove);
+
+TEST(server_killed_the_next_one_has_all_values)
 {
 	put_all(kv, GROWN, "before");
 	server_dies();
@@ -95,9 +98,8 @@ START_TEST(server_killed_the_next_one_has_all_values)
 	check_store(kv, GROWN);
 	expect_all(kv, GROWN, "after");
 }
-END_TEST
 
-START_TEST(server_gone_clients_of_its_host_go_on)
+TEST_LOOP(server_gone_clients_of_its_host_go_on, 0, 2)
 {
 	if (real_server_skips("clients go on", "an RDMA client needs the server's process"))
 		return;
@@ -116,7 +118,6 @@ START_TEST(server_gone_clients_of_its_host_go_on)
 	expect_all(kv, KEYS, "away, 2");
 	check_store(kv, KEYS);
 }
-END_TEST
 
 static void *put_a_new_size(void *arg)
 {
@@ -126,7 +127,7 @@ static void *put_a_new_size(void *arg)
 	return arg;
 }
 
-START_TEST(server_gone_a_put_that_needs_it_waits_for_the_next)
+TEST(server_gone_a_put_that_needs_it_waits_for_the_next)
 {
 	pthread_t t;
 
@@ -138,9 +139,8 @@ START_TEST(server_gone_a_put_that_needs_it_waits_for_the_next)
 	e2e_expect_str(kv, "small", "before");
 	check_store(kv, 2);
 }
-END_TEST
 
-START_TEST(server_gone_calls_that_need_it_time_out)
+TEST(server_gone_calls_that_need_it_time_out)
 {
 	struct farkv *h = e2e_open(srv.path, 50);
 
@@ -154,9 +154,8 @@ START_TEST(server_gone_calls_that_need_it_time_out)
 	}
 	farkv_close(h);
 }
-END_TEST
 
-START_TEST(handle_closed_while_there_is_no_server_memory_comes_back)
+TEST(handle_closed_while_there_is_no_server_memory_comes_back)
 {
 	struct farkv *h = e2e_open(srv.path, LONG_MS);
 	struct farkv_fsck f = {.size = sizeof(f)};
@@ -172,9 +171,8 @@ START_TEST(handle_closed_while_there_is_no_server_memory_comes_back)
 	while (f.blocks_leaked);
 	check_store(kv, KEYS);
 }
-END_TEST
 
-START_TEST(idle_handle_holds_up_nobody)
+TEST(idle_handle_holds_up_nobody)
 {
 	struct farkv *idle = e2e_open(srv.path, LONG_MS);
 	struct farkv_stats s = {.size = sizeof(s)};
@@ -188,9 +186,8 @@ START_TEST(idle_handle_holds_up_nobody)
 	expect_all(idle, KEYS, "before");
 	farkv_close(idle);
 }
-END_TEST
 
-START_TEST(client_stopped_its_memory_is_left_alone_until_it_goes_on)
+TEST(client_stopped_its_memory_is_left_alone_until_it_goes_on)
 {
 	struct farkv_stats s = {.size = sizeof(s)};
 	pid_t child;
@@ -227,9 +224,8 @@ START_TEST(client_stopped_its_memory_is_left_alone_until_it_goes_on)
 	expect_all(kv, KEYS, "child, again");
 	check_store(kv, KEYS);
 }
-END_TEST
 
-START_TEST(versions_and_sessions_go_on)
+TEST(versions_and_sessions_go_on)
 {
 	uint64_t before;
 
@@ -242,9 +238,8 @@ START_TEST(versions_and_sessions_go_on)
 	/* A number that a session or a prefix has had is never given again. */
 	ck_assert_uint_gt(e2e_version(kv, "k") >> 32, before >> 32);
 }
-END_TEST
 
-START_TEST(values_that_expire_have_their_rest)
+TEST(values_that_expire_have_their_rest)
 {
 	struct farkv_value v;
 
@@ -259,7 +254,6 @@ START_TEST(values_that_expire_have_their_rest)
 	while (farkv_get(kv, "k", 1, &v) == 0)
 		;
 }
-END_TEST
 
 /* ---- over and over, with clients that write all the time ------------------------------ */
 
@@ -320,7 +314,7 @@ static void read_while_putting(const char *kind, int n)
 }
 
 /* The next server evicts, too, though it is not told to. */
-START_TEST(store_that_evicts_does_so_with_the_next_server)
+TEST(store_that_evicts_does_so_with_the_next_server)
 {
 	static const char *evict[] = {"-m", "32m", "--memory-file", file, "--when-full", "evict",
 				      NULL};
@@ -354,7 +348,6 @@ START_TEST(store_that_evicts_does_so_with_the_next_server)
 	ck_assert_uint_ge(found, 50);
 	farkv_close(other);
 }
-END_TEST
 
 /* The next one asks this one to end, and waits for that. */
 static void server_is_replaced(void)
@@ -401,42 +394,16 @@ static void change_servers(void (*next)(void), int times)
 	check_store(kv, (uint64_t)50 * WRITERS);
 }
 
-START_TEST(servers_killed_in_a_row_no_operation_fails)
+TEST(servers_killed_in_a_row_no_operation_fails)
 {
 	change_servers(server_dies_and_another_starts, KILLS);
 }
-END_TEST
 
-START_TEST(servers_replaced_in_a_row_no_operation_fails)
+TEST(servers_replaced_in_a_row_no_operation_fails)
 {
 	change_servers(server_is_replaced, 5);
 }
-END_TEST
 
 /* ---- all -------------------------------------------------------------------------------- */
 
-static Suite *suite(void)
-{
-	Suite *s = suite_create("restart");
-	TCase *t = tcase_create("restart");
-
-	real_server_require();
-	tcase_add_unchecked_fixture(t, shm_folder_make, shm_folder_remove);
-	tcase_add_checked_fixture(t, setup, teardown);
-	tcase_add_test(t, server_killed_the_next_one_has_all_values);
-	tcase_add_loop_test(t, server_gone_clients_of_its_host_go_on, 0, 2);
-	tcase_add_test(t, store_that_evicts_does_so_with_the_next_server);
-	tcase_add_test(t, server_gone_a_put_that_needs_it_waits_for_the_next);
-	tcase_add_test(t, server_gone_calls_that_need_it_time_out);
-	tcase_add_test(t, handle_closed_while_there_is_no_server_memory_comes_back);
-	tcase_add_test(t, idle_handle_holds_up_nobody);
-	tcase_add_test(t, client_stopped_its_memory_is_left_alone_until_it_goes_on);
-	tcase_add_test(t, versions_and_sessions_go_on);
-	tcase_add_test(t, values_that_expire_have_their_rest);
-	tcase_add_test(t, servers_killed_in_a_row_no_operation_fails);
-	tcase_add_test(t, servers_replaced_in_a_row_no_operation_fails);
-	suite_add_tcase(s, t);
-	return s;
-}
-
-TEST_MAIN(suite())
+TEST_SUITE("restart", real_server_require())

@@ -13,8 +13,8 @@
 
 #include "common/base/clock.h"
 #include "common/region/hash.h"
+#include "tests/rig/cases.h"
 #include "tests/rig/fake_client.h"
-#include "tests/rig/test_main.h"
 
 #define GRACE (100 * NS_PER_MS)
 #define STEPS 12u
@@ -314,7 +314,16 @@ static void play_steps(struct scenario *sc)
 	ck_assert_uint_gt(sc->step, 1);
 }
 
-START_TEST(operation_whose_lane_breaks_at_any_request_is_resumed)
+static void setup(void)
+{
+	memset(large, 'L', sizeof(large) - 1);
+	key = (struct index_key){
+		.data = "key", .len = 3, .hash = hash_key(42, "key", 3)};
+}
+
+TEST_GROUP(.setup = setup);
+
+TEST_EACH(operation_whose_lane_breaks_at_any_request_is_resumed, kinds)
 {
 	struct scenario sc = {.kind = kinds[_i]};
 
@@ -334,10 +343,9 @@ START_TEST(operation_whose_lane_breaks_at_any_request_is_resumed)
 	ck_assert_uint_gt(seen_repeated, 0);
 	ck_assert_uint_gt(seen_maybe, 0);
 }
-END_TEST
 
 /* The new connection breaks as well, at each step of the recovery. */
-START_TEST(operation_whose_second_lane_breaks_is_resumed)
+TEST(operation_whose_second_lane_breaks_is_resumed)
 {
 	for (unsigned step = 1; step <= 3; step++) {
 		struct xport_fault_config cfg = {.hide_direct = true,
@@ -380,21 +388,5 @@ START_TEST(operation_whose_second_lane_breaks_is_resumed)
 		fake_region_fini(&region);
 	}
 }
-END_TEST
 
-static Suite *suite(void)
-{
-	Suite *s = suite_create("resume");
-	TCase *t = tcase_create("resume");
-
-	memset(large, 'L', sizeof(large) - 1);
-	key = (struct index_key){
-		.data = "key", .len = 3, .hash = hash_key(42, "key", 3)};
-	tcase_add_loop_test(t, operation_whose_lane_breaks_at_any_request_is_resumed, 0,
-			    (int)(sizeof(kinds) / sizeof(kinds[0])));
-	tcase_add_test(t, operation_whose_second_lane_breaks_is_resumed);
-	suite_add_tcase(s, t);
-	return s;
-}
-
-TEST_MAIN(suite())
+TEST_SUITE("resume")

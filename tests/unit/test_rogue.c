@@ -11,8 +11,8 @@
 
 #include "common/base/clock.h"
 #include "common/region/hash.h"
+#include "tests/rig/cases.h"
 #include "tests/rig/fake_client.h"
-#include "tests/rig/test_main.h"
 
 #define GRACE NS_PER_MS
 
@@ -117,7 +117,7 @@ static const struct {
 };
 #define ATTEMPTS 6
 
-START_TEST(write_that_loses_to_a_bad_word_takes_no_block)
+TEST_LOOP(write_that_loses_to_a_bad_word_takes_no_block, 0, 2 * 6 * ATTEMPTS)
 {
 	bool always = _i >= 6 * ATTEMPTS;
 	int n = _i % (6 * ATTEMPTS), err;
@@ -140,18 +140,5 @@ START_TEST(write_that_loses_to_a_bad_word_takes_no_block)
 	check_stock();
 	teardown();
 }
-END_TEST
 
-static Suite *suite(void)
-{
-	Suite *s = suite_create("rogue");
-	TCase *t = tcase_create("words");
-
-	tcase_add_loop_test(
-		t, write_that_loses_to_a_bad_word_takes_no_block,
-		0, 2 * 6 * ATTEMPTS);
-	suite_add_tcase(s, t);
-	return s;
-}
-
-TEST_MAIN(suite())
+TEST_SUITE("rogue")

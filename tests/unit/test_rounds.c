@@ -12,7 +12,7 @@
 
 #include "common/base/util.h"
 #include "server/index/rounds.h"
-#include "tests/rig/test_main.h"
+#include "tests/rig/cases.h"
 
 /* ---- one visit ------------------------------------------------------------------- */
 
@@ -36,7 +36,7 @@ static unsigned dropped(unsigned n)
 	return d;
 }
 
-START_TEST(visit_frees_what_is_wanted_and_no_more)
+TEST(visit_frees_what_is_wanted_and_no_more)
 {
 	fresh_keys(100);
 	rounds_visit(&books, keys, 100, 10 * 64, 0);
@@ -53,9 +53,8 @@ START_TEST(visit_frees_what_is_wanted_and_no_more)
 	ck_assert_uint_eq(dropped(1), 0);
 	rounds_visit(&books, keys, 0, 64, 7);
 }
-END_TEST
 
-START_TEST(visit_hot_keys_stay_and_enter_main)
+TEST(visit_hot_keys_stay_and_enter_main)
 {
 	fresh_keys(100);
 	for (unsigned i = 0; i < 50; i++)
@@ -73,18 +72,16 @@ START_TEST(visit_hot_keys_stay_and_enter_main)
 	for (unsigned i = 0; i < 100; i++)
 		ck_assert(!keys[i].drop || i % 2 == 0);
 }
-END_TEST
 
-START_TEST(visit_of_equal_keys_the_random_number_chooses)
+TEST(visit_of_equal_keys_the_random_number_chooses)
 {
 	fresh_keys(100);
 	rounds_visit(&books, keys, 100, 5 * 64, 98);
 	for (unsigned i = 0; i < 100; i++)
 		ck_assert_int_eq(keys[i].drop, i >= 98 || i < 3);
 }
-END_TEST
 
-START_TEST(visit_expired_keys_leave_first_and_always)
+TEST(visit_expired_keys_leave_first_and_always)
 {
 	fresh_keys(100);
 	for (unsigned i = 0; i < 20; i++)
@@ -94,9 +91,8 @@ START_TEST(visit_expired_keys_leave_first_and_always)
 		ck_assert_int_eq(keys[i].drop, i < 20);
 	ck_assert_uint_eq(books.ghosts, 0);
 }
-END_TEST
 
-START_TEST(visit_ghost_enters_main_at_once)
+TEST(visit_ghost_enters_main_at_once)
 {
 	fresh_keys(100);
 	rounds_visit(&books, keys, 100, 10 * 64, 0);
@@ -108,10 +104,9 @@ START_TEST(visit_ghost_enters_main_at_once)
 	ck_assert(!keys[9].drop);
 	ck_assert_uint_eq(dropped(10), 5);
 }
-END_TEST
 
 /* A key that was dropped leaves nothing to the next one in its slot. */
-START_TEST(visit_state_of_a_dropped_key_is_cleared)
+TEST(visit_state_of_a_dropped_key_is_cleared)
 {
 	fresh_keys(10);
 	keys[0].expired = keys[0].hot = true;
@@ -119,7 +114,6 @@ START_TEST(visit_state_of_a_dropped_key_is_cleared)
 	ck_assert_uint_eq(books.state[0], 0);
 	ck_assert_uint_ne(books.state[40], 0);
 }
-END_TEST
 
 /* ---- traces ------------------------------------------------------------------------ */
 
@@ -334,8 +328,10 @@ static const struct shape shapes[] = {
 	{.loop = KEYS * 11 / 100, .most = 75},
 };
 
+TEST_GROUP(.timeout_s = 120);
+
 /* The cache holds a tenth of the keys. */
-START_TEST(trace_misses_fewer_than_lru)
+TEST_LOOP(trace_misses_fewer_than_lru, 0, 5)
 {
 	const struct shape *s = &shapes[_i];
 	uint32_t lru, own;
@@ -349,25 +345,5 @@ START_TEST(trace_misses_fewer_than_lru)
 	ck_assert_uint_le((uint64_t)own * 100, (uint64_t)lru * s->most);
 	free(trace);
 }
-END_TEST
 
-static Suite *suite(void)
-{
-	Suite *s = suite_create("rounds");
-	TCase *t = tcase_create("visit");
-
-	tcase_add_test(t, visit_frees_what_is_wanted_and_no_more);
-	tcase_add_test(t, visit_hot_keys_stay_and_enter_main);
-	tcase_add_test(t, visit_of_equal_keys_the_random_number_chooses);
-	tcase_add_test(t, visit_expired_keys_leave_first_and_always);
-	tcase_add_test(t, visit_ghost_enters_main_at_once);
-	tcase_add_test(t, visit_state_of_a_dropped_key_is_cleared);
-	suite_add_tcase(s, t);
-	t = tcase_create("traces");
-	tcase_set_timeout(t, 120);
-	tcase_add_loop_test(t, trace_misses_fewer_than_lru, 0, 5);
-	suite_add_tcase(s, t);
-	return s;
-}
-
-TEST_MAIN(suite())
+TEST_SUITE("rounds")

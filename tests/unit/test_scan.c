@@ -18,10 +18,10 @@
 #include "common/base/atomic.h"
 #include "common/base/util.h"
 #include "common/xport/xport.h"
+#include "tests/rig/cases.h"
 #include "tests/rig/e2e.h"
 #include "tests/rig/fsck_text.h"
 #include "tests/rig/real_server.h"
-#include "tests/rig/test_main.h"
 
 #define KEYS 100000u
 #define FEW 3000u
@@ -202,7 +202,9 @@ static void census_check(unsigned scan)
 				      w, census.more[w * KEYS + i]);
 }
 
-START_TEST(keys_present_throughout_are_listed_once_while_others_write_and_the_index_grows)
+TEST_GROUP(.setup = setup, .teardown = teardown, .timeout_s = 120);
+
+TEST(keys_present_throughout_are_listed_once_while_others_write_and_the_index_grows)
 {
 	unsigned scans = 0;
 	uint64_t before;
@@ -218,9 +220,8 @@ START_TEST(keys_present_throughout_are_listed_once_while_others_write_and_the_in
 	census_make(kv);
 	ck_assert_uint_eq(census.n, many() + WRITERS * (many() - (many() + 127) / 128));
 }
-END_TEST
 
-START_TEST(clear_removes_what_was_there_while_others_write)
+TEST(clear_removes_what_was_there_while_others_write)
 {
 	uint64_t deleted = 0;
 
@@ -240,7 +241,6 @@ START_TEST(clear_removes_what_was_there_while_others_write)
 	ck_assert_uint_eq(census.n, 0);
 	OK(farkv_clear(kv, NULL));
 }
-END_TEST
 
 /* ---- killed --------------------------------------------------------------------------- */
 
@@ -276,7 +276,7 @@ static size_t kill_clearing(void)
 	return census.n;
 }
 
-START_TEST(killed_clear_leaves_whole_keys_that_the_next_one_removes)
+TEST(killed_clear_leaves_whole_keys_that_the_next_one_removes)
 {
 	struct farkv_fsck f = {.size = sizeof(f)};
 	char text[FSCK_TEXT_CAP];
@@ -303,11 +303,10 @@ START_TEST(killed_clear_leaves_whole_keys_that_the_next_one_removes)
 	OK(farkv_clear(kv, &deleted));
 	ck_assert_uint_eq(deleted, left);
 }
-END_TEST
 
 /* ---- the connection ------------------------------------------------------------------- */
 
-START_TEST(scan_goes_on_while_the_server_is_stopped)
+TEST(scan_goes_on_while_the_server_is_stopped)
 {
 	OK(store(kv, "base", 0, FEW));
 	real_server_pause(&srv);
@@ -315,9 +314,8 @@ START_TEST(scan_goes_on_while_the_server_is_stopped)
 	real_server_resume(&srv);
 	ck_assert_uint_eq(census.n, FEW);
 }
-END_TEST
 
-START_TEST(scan_over_a_restart_fails_once_and_then_lists_the_new_store)
+TEST(scan_over_a_restart_fails_once_and_then_lists_the_new_store)
 {
 	const struct farkv_scan_item *items;
 	uint64_t cursor = 0;
@@ -334,7 +332,6 @@ START_TEST(scan_over_a_restart_fails_once_and_then_lists_the_new_store)
 	census_make(kv);
 	ck_assert_uint_eq(census.n, FEW);
 }
-END_TEST
 
 static uint64_t break_at; /* requests of the next connection until it breaks; 0: it does not */
 static unsigned connections;
@@ -348,7 +345,7 @@ static struct xport_lane *wrap_breaking(struct xport_lane *lane)
 	return xport_fault_open(lane, &cfg);
 }
 
-START_TEST(scan_whose_connection_breaks_goes_on_over_the_next_one)
+TEST(scan_whose_connection_breaks_goes_on_over_the_next_one)
 {
 	static const uint64_t breaks[] = {4, 5, 60, 200, 1000, FEW};
 
@@ -369,11 +366,10 @@ START_TEST(scan_whose_connection_breaks_goes_on_over_the_next_one)
 		conn_wrap_lane = NULL;
 	}
 }
-END_TEST
 
 /* ---- handles -------------------------------------------------------------------------- */
 
-START_TEST(listed_keys_stay_while_other_calls_use_the_handle)
+TEST(listed_keys_stay_while_other_calls_use_the_handle)
 {
 	const struct farkv_scan_item *items;
 	uint64_t cursor = 0, deleted = 0;
@@ -392,9 +388,8 @@ START_TEST(listed_keys_stay_while_other_calls_use_the_handle)
 	} while (cursor);
 	ck_assert_uint_eq(deleted, FEW);
 }
-END_TEST
 
-START_TEST(cursor_goes_on_in_another_handle)
+TEST(cursor_goes_on_in_another_handle)
 {
 	struct farkv *handles[2] = {kv, e2e_open_readonly(srv.path, TIMEOUT_MS)};
 	uint64_t cursor = 0;
@@ -414,9 +409,8 @@ START_TEST(cursor_goes_on_in_another_handle)
 		ck_assert_uint_eq(census.base[i], 1);
 	farkv_close(handles[1]);
 }
-END_TEST
 
-START_TEST(readonly_handle_scans_and_does_not_clear)
+TEST(readonly_handle_scans_and_does_not_clear)
 {
 	struct farkv *reader = e2e_open_readonly(srv.path, TIMEOUT_MS);
 	uint64_t deleted = 7;
@@ -429,9 +423,8 @@ START_TEST(readonly_handle_scans_and_does_not_clear)
 	ck_assert_uint_eq(census.n, FEW);
 	farkv_close(reader);
 }
-END_TEST
 
-START_TEST(bad_arguments_are_refused)
+TEST(bad_arguments_are_refused)
 {
 	const struct farkv_scan_item *items = NULL;
 	uint64_t cursor = 5, deleted = 7;
@@ -448,10 +441,9 @@ START_TEST(bad_arguments_are_refused)
 	ck_assert_uint_eq(deleted, 0);
 	ck_assert(cursor == 5 && n == 7 && !items);
 }
-END_TEST
 
 /* What header and man page say of the cost. */
-START_TEST(call_costs_a_round_trip_and_one_for_each_128_keys)
+TEST(call_costs_a_round_trip_and_one_for_each_128_keys)
 {
 	struct farkv_counters before = {.size = sizeof(before)}, after = before;
 	const struct farkv_scan_item *items;
@@ -471,29 +463,5 @@ START_TEST(call_costs_a_round_trip_and_one_for_each_128_keys)
 	ck_assert_uint_eq(after.reads - before.reads,
 			  real_server_is_remote() ? keys + 3 * (1 + real_server_tears()) : 0);
 }
-END_TEST
 
-static Suite *suite(void)
-{
-	Suite *s = suite_create("scan");
-	TCase *t = tcase_create("scan");
-
-	real_server_require();
-	tcase_set_timeout(t, 120);
-	tcase_add_checked_fixture(t, setup, teardown);
-	tcase_add_test(t, keys_present_throughout_are_listed_once_while_others_write_and_the_index_grows);
-	tcase_add_test(t, clear_removes_what_was_there_while_others_write);
-	tcase_add_test(t, killed_clear_leaves_whole_keys_that_the_next_one_removes);
-	tcase_add_test(t, scan_goes_on_while_the_server_is_stopped);
-	tcase_add_test(t, scan_over_a_restart_fails_once_and_then_lists_the_new_store);
-	tcase_add_test(t, scan_whose_connection_breaks_goes_on_over_the_next_one);
-	tcase_add_test(t, listed_keys_stay_while_other_calls_use_the_handle);
-	tcase_add_test(t, cursor_goes_on_in_another_handle);
-	tcase_add_test(t, readonly_handle_scans_and_does_not_clear);
-	tcase_add_test(t, bad_arguments_are_refused);
-	tcase_add_test(t, call_costs_a_round_trip_and_one_for_each_128_keys);
-	suite_add_tcase(s, t);
-	return s;
-}
-
-TEST_MAIN(suite())
+TEST_SUITE("scan", real_server_require())

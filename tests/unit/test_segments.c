@@ -14,8 +14,8 @@
 #include "common/region/hash.h"
 #include "tests/rig/buffers_churn.h"
 #include "tests/rig/card_lane.h"
+#include "tests/rig/cases.h"
 #include "tests/rig/handle_rig.h"
-#include "tests/rig/test_main.h"
 
 #define HUGE_PAGE ((size_t)2 << 20)
 
@@ -71,7 +71,9 @@ static uint64_t registrations(void)
 static const size_t lengths[] = {1,    100,  4000, 4095, 4096,	4097,
 				 5000, 8191, 8192, 9999, 65536, 100003};
 
-START_TEST(value_in_a_buffer_is_carried_without_a_copy)
+TEST_GROUP(.setup = setup_card, .teardown = teardown);
+
+TEST_EACH(value_in_a_buffer_is_carried_without_a_copy, lengths)
 {
 	size_t len = lengths[_i];
 	uint8_t *from = buffer(len), *to = buffer(len);
@@ -87,9 +89,8 @@ START_TEST(value_in_a_buffer_is_carried_without_a_copy)
 	/* A small value's block may be read like this as well. */
 	ck_assert(len < 4096 || card.parts_read == 1);
 }
-END_TEST
 
-START_TEST(buffers_that_share_a_page_are_carried_alike)
+TEST(buffers_that_share_a_page_are_carried_alike)
 {
 	uint8_t *p[6];
 
@@ -108,9 +109,8 @@ START_TEST(buffers_that_share_a_page_are_carried_alike)
 	for (unsigned i = 0; i < 5000; i++)
 		ck_assert_uint_eq(p[2][i], (uint8_t)(i * 31 + i / 251 + 77));
 }
-END_TEST
 
-START_TEST(value_in_other_memory_is_copied)
+TEST_EACH(value_in_other_memory_is_copied, lengths)
 {
 	size_t len = lengths[_i];
 	uint8_t *from = malloc(len), *to = malloc(len);
@@ -120,10 +120,9 @@ START_TEST(value_in_other_memory_is_copied)
 	free(from);
 	free(to);
 }
-END_TEST
 
 /* One byte of it lies after the registered buffers. */
-START_TEST(value_that_ends_outside_of_its_buffer_is_copied)
+TEST(value_that_ends_outside_of_its_buffer_is_copied)
 {
 	uint8_t *last = buffer(HUGE_PAGE - 8192), *page;
 
@@ -141,9 +140,8 @@ START_TEST(value_that_ends_outside_of_its_buffer_is_copied)
 	ck_assert_uint_eq(card.parts_read, 1);
 	munmap(page, 4096);
 }
-END_TEST
 
-START_TEST(buffer_too_small_returns_the_length)
+TEST(buffer_too_small_returns_the_length)
 {
 	uint8_t *from = buffer(20000), *to = buffer(20000);
 
@@ -164,10 +162,9 @@ START_TEST(buffer_too_small_returns_the_length)
 					&(size_t){0}, NULL),
 			 FARKV_ENOTFOUND);
 }
-END_TEST
 
 /* The key lies where the value goes. */
-START_TEST(key_in_the_buffer_is_read_to_the_end)
+TEST(key_in_the_buffer_is_read_to_the_end)
 {
 	uint8_t *from = buffer(8192), *to = buffer(8192);
 	size_t len;
@@ -179,10 +176,9 @@ START_TEST(key_in_the_buffer_is_read_to_the_end)
 			 0);
 	ck_assert(memcmp(to, from, 8192) == 0);
 }
-END_TEST
 
 /* ... also by a request. */
-START_TEST(key_in_a_requests_buffer_is_read_to_the_end)
+TEST(key_in_a_requests_buffer_is_read_to_the_end)
 {
 	uint8_t *from = buffer(8192), *to = buffer(8192);
 	struct farkv_request r = {.kind = FARKV_REQUEST_GET, .key = to + 1000, .key_len = 3,
@@ -197,7 +193,6 @@ START_TEST(key_in_a_requests_buffer_is_read_to_the_end)
 	ck_assert_int_eq(c.result, 0);
 	ck_assert(memcmp(to, from, 8192) == 0);
 }
-END_TEST
 
 /* A key that a reader of `like` must check too, and first. */
 static size_t rival(char *key, const char *like)
@@ -216,7 +211,7 @@ static size_t rival(char *key, const char *like)
 	return len;
 }
 
-START_TEST(block_of_another_key_is_not_returned_as_the_value)
+TEST(block_of_another_key_is_not_returned_as_the_value)
 {
 	char first[32];
 	size_t n1 = rival(first, "key");
@@ -233,9 +228,8 @@ START_TEST(block_of_another_key_is_not_returned_as_the_value)
 	round_trip(from, to, 20000, 20000);
 	round_trip(from, to, 100, 20000);
 }
-END_TEST
 
-START_TEST(add_and_cas_send_the_value_without_a_copy)
+TEST(add_and_cas_send_the_value_without_a_copy)
 {
 	uint8_t *from = buffer(8192);
 	uint64_t version;
@@ -261,7 +255,6 @@ START_TEST(add_and_cas_send_the_value_without_a_copy)
 			 0);
 	ck_assert_uint_eq(len, 7000);
 }
-END_TEST
 
 /* ---- registrations ----------------------------------------------------------------- */
 
@@ -279,7 +272,7 @@ static void work(unsigned rounds)
 	}
 }
 
-START_TEST(steady_state_registers_nothing)
+TEST(steady_state_registers_nothing)
 {
 	uint64_t before;
 
@@ -289,9 +282,8 @@ START_TEST(steady_state_registers_nothing)
 	work(500);
 	ck_assert_uint_eq(registrations(), before);
 }
-END_TEST
 
-START_TEST(new_connection_registers_the_buffers_once)
+TEST(new_connection_registers_the_buffers_once)
 {
 	uint8_t *from = buffer(8192), *to = buffer(8192);
 	uint8_t *large = buffer(5 * HUGE_PAGE);
@@ -316,9 +308,8 @@ START_TEST(new_connection_registers_the_buffers_once)
 	work(100);
 	ck_assert_uint_eq(registrations(), before);
 }
-END_TEST
 
-START_TEST(new_connection_that_registers_nothing_copies)
+TEST(new_connection_that_registers_nothing_copies)
 {
 	uint8_t *from = buffer(8192), *to = buffer(8192);
 	void *more = from;
@@ -337,10 +328,9 @@ START_TEST(new_connection_that_registers_nothing_copies)
 	ck_assert_int_eq(farkv_buf_alloc(kv, HUGE_PAGE, &more), FARKV_ENOMEM);
 	ck_assert_ptr_eq(more, from);
 }
-END_TEST
 
 /* The card may still use the caller's memory, but not after the call. */
-START_TEST(failed_call_leaves_no_request_in_flight)
+TEST_LOOP(failed_call_leaves_no_request_in_flight, 0, 3)
 {
 	uint8_t *from = buffer(8192), *to = buffer(8192);
 	size_t len;
@@ -363,9 +353,8 @@ START_TEST(failed_call_leaves_no_request_in_flight)
 	ck_assert_ptr_null(card.stuck);
 	card.mute = false;
 }
-END_TEST
 
-START_TEST(lane_without_segments_copies)
+TEST(lane_without_segments_copies)
 {
 	uint8_t *from, *to;
 
@@ -377,7 +366,6 @@ START_TEST(lane_without_segments_copies)
 	round_trip(from, to, 8192, 8192);
 	ck_assert_uint_eq(card.parts_written + card.parts_read, 0);
 }
-END_TEST
 
 /* By farkv_get(), in one round trip and from nowhere but the store. */
 static void get_reads(const uint8_t *want, size_t len)
@@ -397,7 +385,7 @@ static void get_reads(const uint8_t *want, size_t len)
  * A value that arrives in segments is not contiguous in the handle's memory, so it is not
  * cached; nor is a cached copy used in place of a value that comes without a copy.
  */
-START_TEST(value_carried_without_a_copy_is_not_cached)
+TEST(value_carried_without_a_copy_is_not_cached)
 {
 	uint8_t *from = buffer(8192), *to = buffer(8192);
 	struct farkv_value v;
@@ -427,7 +415,6 @@ START_TEST(value_carried_without_a_copy_is_not_cached)
 	ck_assert_uint_eq(card.parts_written, 1);
 	get_reads(from, 8192);
 }
-END_TEST
 
 /* ---- the program's own memory ------------------------------------------------------ */
 
@@ -446,7 +433,7 @@ static void check_carried(unsigned written, unsigned read)
 	ck_assert_uint_eq(card.parts_read, read);
 }
 
-START_TEST(value_in_registered_memory_is_carried_without_a_copy)
+TEST_EACH(value_in_registered_memory_is_carried_without_a_copy, lengths)
 {
 	uint8_t *from = own_memory(), *to = from + OWN_BYTES / 2;
 	size_t len = lengths[_i] < OWN_BYTES / 2 ? lengths[_i] : OWN_BYTES / 2;
@@ -464,9 +451,8 @@ START_TEST(value_in_registered_memory_is_carried_without_a_copy)
 	check_carried(0, 0);
 	ck_assert_uint_eq(registrations(), before + 1);
 }
-END_TEST
 
-START_TEST(registered_memory_that_ends_within_a_value_is_copied)
+TEST(registered_memory_that_ends_within_a_value_is_copied)
 {
 	uint8_t *own = own_memory();
 
@@ -483,9 +469,8 @@ START_TEST(registered_memory_that_ends_within_a_value_is_copied)
 	round_trip(own + 1000, own + 11000, 9000, 9000);
 	check_carried(1, 0);
 }
-END_TEST
 
-START_TEST(new_connection_registers_own_memory_again)
+TEST(new_connection_registers_own_memory_again)
 {
 	uint8_t *own = own_memory();
 
@@ -510,10 +495,9 @@ START_TEST(new_connection_registers_own_memory_again)
 	ck_assert_int_eq(farkv_buf_unregister(kv, own), 0);
 	ck_assert_int_eq(farkv_buf_unregister(kv, own), FARKV_EINVAL);
 }
-END_TEST
 
 /* The memory is the program's again, so no request may use it. */
-START_TEST(unregister_with_requests_in_flight_completes_them_first)
+TEST(unregister_with_requests_in_flight_completes_them_first)
 {
 	uint8_t *own = own_memory(), want[8192];
 	struct farkv_request r = {.kind = FARKV_REQUEST_GET,
@@ -536,9 +520,8 @@ START_TEST(unregister_with_requests_in_flight_completes_them_first)
 	ck_assert_int_eq(c.result, 0);
 	ck_assert_uint_eq(c.value.len, sizeof(want));
 }
-END_TEST
 
-START_TEST(mget_into_registered_memory_is_carried_without_a_copy)
+TEST(mget_into_registered_memory_is_carried_without_a_copy)
 {
 	uint8_t *own = own_memory(), value[9000];
 	struct farkv_get_into_item items[3];
@@ -561,7 +544,6 @@ START_TEST(mget_into_registered_memory_is_carried_without_a_copy)
 		ck_assert(memcmp(items[i].buf, value, sizeof(value)) == 0);
 	}
 }
-END_TEST
 
 /* ---- extents ----------------------------------------------------------------------- */
 
@@ -581,8 +563,10 @@ static size_t length_of_two_kinds(uint64_t rnd)
 	return 1 + (rnd >> 8) % (rnd & 64 ? 300000 : 9000);
 }
 
+TEST_GROUP(.name = "extents");
+
 /* Random allocations and frees; no two buffers overlap, and none is lost. */
-START_TEST(buffers_never_overlap_and_all_come_back)
+TEST(buffers_never_overlap_and_all_come_back)
 {
 	static const struct churn of_two_kinds = {take_aligned,
 						  length_of_two_kinds};
@@ -602,9 +586,8 @@ START_TEST(buffers_never_overlap_and_all_come_back)
 	ck_assert_uint_eq(b.largest, before);
 	buffers_fini(&b);
 }
-END_TEST
 
-START_TEST(free_of_a_foreign_pointer_changes_nothing)
+TEST(free_of_a_foreign_pointer_changes_nothing)
 {
 	struct buffers b = {0};
 	uint8_t *p, *q;
@@ -628,46 +611,5 @@ START_TEST(free_of_a_foreign_pointer_changes_nothing)
 	ck_assert_ptr_eq(q, p);
 	buffers_fini(&b);
 }
-END_TEST
 
-static Suite *suite(void)
-{
-	Suite *s = suite_create("segments");
-	TCase *t = tcase_create("segments");
-	int n = sizeof(lengths) / sizeof(lengths[0]);
-
-	tcase_add_checked_fixture(t, setup_card, teardown);
-	tcase_add_loop_test(t, value_in_a_buffer_is_carried_without_a_copy, 0,
-			    n);
-	tcase_add_test(t, buffers_that_share_a_page_are_carried_alike);
-	tcase_add_loop_test(t, value_in_other_memory_is_copied, 0, n);
-	tcase_add_test(t, value_that_ends_outside_of_its_buffer_is_copied);
-	tcase_add_test(t, buffer_too_small_returns_the_length);
-	tcase_add_test(t, key_in_the_buffer_is_read_to_the_end);
-	tcase_add_test(t, key_in_a_requests_buffer_is_read_to_the_end);
-	tcase_add_test(t, block_of_another_key_is_not_returned_as_the_value);
-	tcase_add_test(t, add_and_cas_send_the_value_without_a_copy);
-	tcase_add_test(t, steady_state_registers_nothing);
-	tcase_add_test(t, new_connection_registers_the_buffers_once);
-	tcase_add_test(t, new_connection_that_registers_nothing_copies);
-	tcase_add_loop_test(t, failed_call_leaves_no_request_in_flight, 0,
-			    3);
-	tcase_add_test(t, lane_without_segments_copies);
-	tcase_add_test(t, value_carried_without_a_copy_is_not_cached);
-	suite_add_tcase(s, t);
-	t = tcase_create("own memory");
-	tcase_add_checked_fixture(t, setup_card, teardown);
-	tcase_add_loop_test(t, value_in_registered_memory_is_carried_without_a_copy, 0, n);
-	tcase_add_test(t, registered_memory_that_ends_within_a_value_is_copied);
-	tcase_add_test(t, new_connection_registers_own_memory_again);
-	tcase_add_test(t, unregister_with_requests_in_flight_completes_them_first);
-	tcase_add_test(t, mget_into_registered_memory_is_carried_without_a_copy);
-	suite_add_tcase(s, t);
-	t = tcase_create("extents");
-	tcase_add_test(t, buffers_never_overlap_and_all_come_back);
-	tcase_add_test(t, free_of_a_foreign_pointer_changes_nothing);
-	suite_add_tcase(s, t);
-	return s;
-}
-
-TEST_MAIN(suite())
+TEST_SUITE("segments")

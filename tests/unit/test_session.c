@@ -14,9 +14,11 @@
 #include "common/base/clock.h"
 #include "common/index/index.h"
 #include "tests/rig/handle_rig.h"
-#include "tests/rig/test_main.h"
+#include "tests/rig/cases.h"
 
-START_TEST(calls_by_one_session_have_their_results)
+TEST_GROUP(.setup = setup, .teardown = teardown);
+
+TEST(calls_by_one_session_have_their_results)
 {
 	struct farkv_value v;
 	uint64_t version;
@@ -42,9 +44,8 @@ START_TEST(calls_by_one_session_have_their_results)
 	/* One session's versions have its prefix. */
 	ck_assert_uint_eq(version >> 32, 100);
 }
-END_TEST
 
-START_TEST(session_cut_is_replaced_unnoticed)
+TEST(session_cut_is_replaced_unnoticed)
 {
 	ck_assert_int_eq(put("k", "v"), 0);
 	fake_server_hangup(&srv);
@@ -57,10 +58,9 @@ START_TEST(session_cut_is_replaced_unnoticed)
 	ck_assert_int_eq(put("k", "w"), 0);
 	assert_value("k", "w");
 }
-END_TEST
 
 /* A server that ends a handshake is asked again, until the deadline. */
-START_TEST(session_cut_in_the_handshake_is_replaced_unnoticed)
+TEST(session_cut_in_the_handshake_is_replaced_unnoticed)
 {
 	static const enum fake_hello ends[] = {FAKE_CLOSE, FAKE_HANGUP};
 
@@ -74,9 +74,8 @@ START_TEST(session_cut_in_the_handshake_is_replaced_unnoticed)
 		ck_assert_int_eq(srv.hello, FAKE_WELCOME);
 	}
 }
-END_TEST
 
-START_TEST(session_without_a_server_reports_it_and_retries_seldom)
+TEST(session_without_a_server_reports_it_and_retries_seldom)
 {
 	struct farkv_counters c = {.size = sizeof(c)};
 	uint64_t messages;
@@ -106,7 +105,6 @@ START_TEST(session_without_a_server_reports_it_and_retries_seldom)
 	kv = open_handle();
 	ck_assert_int_eq(get("k", out), FARKV_ENOTFOUND);
 }
-END_TEST
 
 static void *end_when_asked(void *n_requests)
 {
@@ -117,7 +115,7 @@ static void *end_when_asked(void *n_requests)
 }
 
 /* A finished PUT, over a value or not, has no connection for the next items. */
-START_TEST(batch_that_loses_its_connection_keeps_finished_items)
+TEST_LOOP(batch_that_loses_its_connection_keeps_finished_items, 0, 2)
 {
 	static char large[5000];
 	struct farkv_put_item items[] = {
@@ -146,7 +144,6 @@ START_TEST(batch_that_loses_its_connection_keeps_finished_items)
 	fake_server_start(&srv);
 	kv = open_handle();
 }
-END_TEST
 
 static void *hangup_when_asked(void *arg)
 {
@@ -157,7 +154,7 @@ static void *hangup_when_asked(void *arg)
 	return NULL;
 }
 
-START_TEST(call_cut_while_it_waits_goes_on_by_a_new_session)
+TEST(call_cut_while_it_waits_goes_on_by_a_new_session)
 {
 	uint64_t t = clock_now_ns();
 	pthread_t thread;
@@ -171,7 +168,6 @@ START_TEST(call_cut_while_it_waits_goes_on_by_a_new_session)
 	ck_assert_uint_eq(fake_server_count(&srv, MSG_HELLO), 2);
 	assert_value("k", "v");
 }
-END_TEST
 
 static void restart(void)
 {
@@ -191,7 +187,7 @@ static void *restart_when_asked(void *arg)
 }
 
 /* In another region a call must not continue as if nothing had happened. */
-START_TEST(call_that_waits_over_a_restart_ends)
+TEST(call_that_waits_over_a_restart_ends)
 {
 	pthread_t thread;
 
@@ -210,9 +206,8 @@ START_TEST(call_that_waits_over_a_restart_ends)
 	assert_detail("started again");
 	ck_assert_int_eq(put("k", "v"), 0);
 }
-END_TEST
 
-START_TEST(bad_message_ends_the_session)
+TEST(bad_message_ends_the_session)
 {
 	static const uint8_t garbage[40] = {0x46, 0x4B, 67};
 	struct msg hello = {.type = MSG_HELLO};
@@ -239,9 +234,8 @@ START_TEST(bad_message_ends_the_session)
 	ck_assert_int_eq(put("k", "v"), FARKV_EDISCONNECTED);
 	assert_detail("for today");
 }
-END_TEST
 
-START_TEST(server_that_reads_nothing_lets_calls_time_out)
+TEST(server_that_reads_nothing_lets_calls_time_out)
 {
 	uint64_t rtt = 0;
 
@@ -267,7 +261,6 @@ START_TEST(server_that_reads_nothing_lets_calls_time_out)
 	/* Late PONGs are not taken for the answer to this one. */
 	ck_assert_int_eq(farkv_ping(kv, &rtt), 0);
 }
-END_TEST
 
 /* The answer to another request, while this one's is awaited. */
 static void *answer_another(void *arg)
@@ -280,7 +273,7 @@ static void *answer_another(void *arg)
 	return NULL;
 }
 
-START_TEST(answer_to_another_request_is_not_taken)
+TEST(answer_to_another_request_is_not_taken)
 {
 	pthread_t thread;
 
@@ -293,7 +286,6 @@ START_TEST(answer_to_another_request_is_not_taken)
 	set_timeout_ms(LONG_MS);
 	ck_assert_int_eq(farkv_ping(kv, NULL), 0);
 }
-END_TEST
 
 static void *hangup_late(void *arg)
 {
@@ -304,7 +296,7 @@ static void *hangup_late(void *arg)
 }
 
 /* A lost connection does not extend a call's deadline. */
-START_TEST(deadline_holds_over_a_new_connection)
+TEST(deadline_holds_over_a_new_connection)
 {
 	uint64_t start = clock_now_ns();
 	pthread_t thread;
@@ -317,9 +309,8 @@ START_TEST(deadline_holds_over_a_new_connection)
 	ck_assert_uint_eq(fake_server_count(&srv, MSG_HELLO), 2);
 	pthread_join(thread, NULL);
 }
-END_TEST
 
-START_TEST(stats_of_any_size_are_filled_to_their_end)
+TEST(stats_of_any_size_are_filled_to_their_end)
 {
 	struct {
 		struct farkv_stats s;
@@ -358,9 +349,8 @@ START_TEST(stats_of_any_size_are_filled_to_their_end)
 	ck_assert_uint_eq(s.uptime_ms, UINT64_C(0xA5A5A5A5A5A5A5A5));
 	fake_server_set(&srv, ignore_requests, false);
 }
-END_TEST
 
-START_TEST(session_read_only_may_not_write)
+TEST(session_read_only_may_not_write)
 {
 	char out[64];
 
@@ -374,9 +364,8 @@ START_TEST(session_read_only_may_not_write)
 	ck_assert_int_eq(get("k", out), 0);
 	ck_assert_uint_eq(fake_server_count(&srv, MSG_GRANT_REQ), 1);
 }
-END_TEST
 
-START_TEST(prefix_is_requested_before_the_last_is_used_up)
+TEST(prefix_is_requested_before_the_last_is_used_up)
 {
 	struct farkv_value v;
 
@@ -390,9 +379,8 @@ START_TEST(prefix_is_requested_before_the_last_is_used_up)
 	ck_assert_int_eq(farkv_get(kv, "k", 1, &v), 0);
 	ck_assert_uint_eq(v.version >> 32, 1001);
 }
-END_TEST
 
-START_TEST(put_without_a_prefix_waits_for_the_next)
+TEST(put_without_a_prefix_waits_for_the_next)
 {
 	struct farkv_value v;
 
@@ -410,7 +398,6 @@ START_TEST(put_without_a_prefix_waits_for_the_next)
 	ck_assert_int_eq(farkv_get(kv, "k", 1, &v), 0);
 	ck_assert_uint_eq(v.version >> 32, 1002);
 }
-END_TEST
 
 /* 0, or the number of the first step that failed. */
 static int child_main(void)
@@ -434,7 +421,7 @@ static int child_main(void)
 	return 0;
 }
 
-START_TEST(child_of_fork_is_refused_and_parent_goes_on)
+TEST(child_of_fork_is_refused_and_parent_goes_on)
 {
 	int said[2], step = -1;
 	pid_t pid;
@@ -470,32 +457,5 @@ START_TEST(child_of_fork_is_refused_and_parent_goes_on)
 	ck_assert_uint_eq(fake_server_count(&srv, MSG_HELLO), 3);
 	assert_value("k", "w");
 }
-END_TEST
 
-static Suite *suite(void)
-{
-	Suite *s = suite_create("session");
-	TCase *t = tcase_create("session");
-
-	tcase_add_checked_fixture(t, setup, teardown);
-	tcase_add_test(t, calls_by_one_session_have_their_results);
-	tcase_add_test(t, session_cut_is_replaced_unnoticed);
-	tcase_add_test(t, session_cut_in_the_handshake_is_replaced_unnoticed);
-	tcase_add_test(t, session_without_a_server_reports_it_and_retries_seldom);
-	tcase_add_loop_test(t, batch_that_loses_its_connection_keeps_finished_items, 0, 2);
-	tcase_add_test(t, call_cut_while_it_waits_goes_on_by_a_new_session);
-	tcase_add_test(t, call_that_waits_over_a_restart_ends);
-	tcase_add_test(t, bad_message_ends_the_session);
-	tcase_add_test(t, server_that_reads_nothing_lets_calls_time_out);
-	tcase_add_test(t, answer_to_another_request_is_not_taken);
-	tcase_add_test(t, deadline_holds_over_a_new_connection);
-	tcase_add_test(t, stats_of_any_size_are_filled_to_their_end);
-	tcase_add_test(t, session_read_only_may_not_write);
-	tcase_add_test(t, prefix_is_requested_before_the_last_is_used_up);
-	tcase_add_test(t, put_without_a_prefix_waits_for_the_next);
-	tcase_add_test(t, child_of_fork_is_refused_and_parent_goes_on);
-	suite_add_tcase(s, t);
-	return s;
-}
-
-TEST_MAIN(suite())
+TEST_SUITE("session")

@@ -14,9 +14,11 @@
 #include "common/base/clock.h"
 #include "common/index/index.h"
 #include "tests/rig/handle_rig.h"
-#include "tests/rig/test_main.h"
+#include "tests/rig/cases.h"
 
-START_TEST(grant_that_comes_late_is_used)
+TEST_GROUP(.setup = setup, .teardown = teardown);
+
+TEST(grant_that_comes_late_is_used)
 {
 	fake_server_set(&srv, hold_grants, true);
 	set_timeout_ms(40);
@@ -35,13 +37,12 @@ START_TEST(grant_that_comes_late_is_used)
 	ck_assert_uint_eq(fake_server_count(&srv, MSG_GRANT_REQ), 1);
 	assert_value("k", "v");
 }
-END_TEST
 
 /*
  * A call without time left still requests the block that it lacks; otherwise, with short
  * deadlines on a busy machine, no call would ever succeed.
  */
-START_TEST(call_out_of_time_asks_for_blocks)
+TEST(call_out_of_time_asks_for_blocks)
 {
 	fake_server_set(&srv, hold_grants, true);
 	kv->op_timeout_ns = 0;
@@ -54,13 +55,12 @@ START_TEST(call_out_of_time_asks_for_blocks)
 	assert_value("k", "v");
 	ck_assert_uint_eq(fake_server_count(&srv, MSG_GRANT_REQ), 1);
 }
-END_TEST
 
 /*
  * Also a call that enters slowly, and one after requests: otherwise the control thread
  * would take an idle handle for busy, or a busy one for idle.
  */
-START_TEST(put_leaves_the_qsbr_counter_once)
+TEST(put_leaves_the_qsbr_counter_once)
 {
 	struct farkv_request r = {.kind = FARKV_REQUEST_GET, .key = "k", .key_len = 1};
 	struct farkv_completion c = {0};
@@ -81,10 +81,9 @@ START_TEST(put_leaves_the_qsbr_counter_once)
 	ck_assert_int_eq(c.result, 0);
 	ck_assert(!qsbr_active(kv->qsbr));
 }
-END_TEST
 
 /* Other calls leave it once as well. */
-START_TEST(calls_leave_the_qsbr_counter_once)
+TEST(calls_leave_the_qsbr_counter_once)
 {
 	struct farkv_get_item item = {.key = "k", .key_len = 1};
 	struct farkv_value v;
@@ -121,9 +120,8 @@ START_TEST(calls_leave_the_qsbr_counter_once)
 		ck_assert_msg(!qsbr_active(kv->qsbr), "call %u", i);
 	}
 }
-END_TEST
 
-START_TEST(first_put_asks_for_two_blocks_and_gives_one_back)
+TEST(first_put_asks_for_two_blocks_and_gives_one_back)
 {
 	ck_assert_int_eq(put("k", "v"), 0);
 	close_at_leisure();
@@ -131,9 +129,8 @@ START_TEST(first_put_asks_for_two_blocks_and_gives_one_back)
 	ck_assert_uint_eq(srv.returned, 1);
 	kv = open_handle();
 }
-END_TEST
 
-START_TEST(close_returns_everything)
+TEST(close_returns_everything)
 {
 	char key[16];
 
@@ -148,7 +145,6 @@ START_TEST(close_returns_everything)
 	ck_assert_uint_eq(fake_server_count(&srv, MSG_BYE), 1);
 	kv = open_handle();
 }
-END_TEST
 
 static void *release_later(void *arg)
 {
@@ -159,7 +155,7 @@ static void *release_later(void *arg)
 	return NULL;
 }
 
-START_TEST(close_returns_late_grants)
+TEST(close_returns_late_grants)
 {
 	pthread_t t;
 
@@ -175,9 +171,8 @@ START_TEST(close_returns_late_grants)
 	ck_assert_uint_eq(srv.granted - srv.returned, 1);
 	kv = open_handle();
 }
-END_TEST
 
-START_TEST(close_of_a_stopped_server_ends_in_a_second)
+TEST(close_of_a_stopped_server_ends_in_a_second)
 {
 	uint64_t t;
 
@@ -192,9 +187,8 @@ START_TEST(close_of_a_stopped_server_ends_in_a_second)
 	fake_server_set(&srv, deaf, false);
 	kv = open_handle();
 }
-END_TEST
 
-START_TEST(put_without_space_waits_for_deferred_blocks_or_is_refused)
+TEST(put_without_space_waits_for_deferred_blocks_or_is_refused)
 {
 	char out[64];
 
@@ -217,7 +211,6 @@ START_TEST(put_without_space_waits_for_deferred_blocks_or_is_refused)
 	ck_assert_int_eq(del("a"), 0);
 	ck_assert_int_eq(del("a"), FARKV_ENOTFOUND);
 }
-END_TEST
 
 static const struct channel_ops *real_ops;
 static unsigned returns; /* that should have been sent */
@@ -241,12 +234,14 @@ static void ops_set(struct channel *ch, const struct channel_ops *ops)
 	control_fork_parent();
 }
 
+TEST_GROUP(.setup = setup_long_grace, .teardown = teardown);
+
 /*
  * The missing memory may be in the handle's own blocks, so a handle that is refused
  * returns everything and asks again; if the socket has no room for all of it, it returns
  * the rest at the next refusal.
  */
-START_TEST(no_space_with_a_full_socket_returns_all_blocks)
+TEST(no_space_with_a_full_socket_returns_all_blocks)
 {
 	struct channel *ch = kv->conn.session->ch;
 	static struct channel_ops ops;
@@ -266,7 +261,6 @@ START_TEST(no_space_with_a_full_socket_returns_all_blocks)
 	ck_assert_uint_eq(srv.granted - srv.returned, 1);
 	ops_set(ch, real_ops);
 }
-END_TEST
 
 static unsigned attempts; /* to send a RETURN */
 static bool refuses;
@@ -301,11 +295,13 @@ static void delete_keys(unsigned from, unsigned to)
 	}
 }
 
+TEST_GROUP(.setup = setup, .teardown = teardown);
+
 /*
  * The surplus goes back one message at a time, and is not retried continually while the
  * socket is full: a put does not wait for all of it.
  */
-START_TEST(surplus_goes_back_a_message_at_a_time)
+TEST(surplus_goes_back_a_message_at_a_time)
 {
 	struct channel *ch = kv->conn.session->ch;
 	static struct channel_ops ops;
@@ -348,13 +344,14 @@ START_TEST(surplus_goes_back_a_message_at_a_time)
 	ck_assert_uint_ge(srv.returned - before, 4 * INVENTORY_RETURN_MAX);
 	ops_set(ch, real_ops);
 }
-END_TEST
+
+TEST_GROUP(.setup = setup_long_grace, .teardown = teardown);
 
 /*
  * With a deferred block whose wait exceeds the deadline the server's answer decides: a
  * refusal is ENOSPC at once, silence is ETIMEDOUT.
  */
-START_TEST(deferred_block_beyond_the_deadline_is_not_waited_for)
+TEST(deferred_block_beyond_the_deadline_is_not_waited_for)
 {
 	fake_server_set(&srv, keep_deferred, true);
 	uint64_t t = clock_now_ns();
@@ -371,7 +368,6 @@ START_TEST(deferred_block_beyond_the_deadline_is_not_waited_for)
 	assert_detail("no block of 64 bytes");
 	assert_value("a", "two");
 }
-END_TEST
 
 /* The second request gets "wait", and after the resulting RETURN "none". */
 static void *say_no_late(void *arg)
@@ -392,7 +388,7 @@ static void *say_no_late(void *arg)
 }
 
 /* After the RETURN the server may grant what it denied before. */
-START_TEST(denial_before_a_return_does_not_count)
+TEST(denial_before_a_return_does_not_count)
 {
 	pthread_t t;
 
@@ -408,9 +404,10 @@ START_TEST(denial_before_a_return_does_not_count)
 	ck_assert_uint_eq(fake_server_count(&srv, MSG_GRANT_REQ), 3);
 	assert_value("a", "three");
 }
-END_TEST
 
-START_TEST(bad_grant_ends_the_session)
+TEST_GROUP(.setup = setup, .teardown = teardown);
+
+TEST(bad_grant_ends_the_session)
 {
 	struct msg m = {.type = MSG_GRANT};
 	struct block_ref inside = {.off = META_ALIGN + (8 << 20), .cls = 0};
@@ -435,10 +432,9 @@ START_TEST(bad_grant_ends_the_session)
 	ck_assert_int_eq(put("k", "v"), FARKV_EDISCONNECTED);
 	assert_detail("outside its region");
 }
-END_TEST
 
 /* The handle is idle, so only the control thread can return blocks. */
-START_TEST(reclaim_of_an_idle_handle_returns_blocks)
+TEST(reclaim_of_an_idle_handle_returns_blocks)
 {
 	struct msg m = {.type = MSG_RECLAIM, .epoch.number = 1 << 20};
 	struct msg barrier = {.type = MSG_BARRIER};
@@ -456,35 +452,5 @@ START_TEST(reclaim_of_an_idle_handle_returns_blocks)
 	assert_value("k", "v");
 	ck_assert_int_eq(put("k", "w"), 0);
 }
-END_TEST
 
-static Suite *suite(void)
-{
-	Suite *s = suite_create("session, blocks");
-	TCase *t = tcase_create("session, blocks");
-	TCase *t_grace = tcase_create("session, blocks, long grace period");
-
-	tcase_add_checked_fixture(t, setup, teardown);
-	tcase_add_test(t, grant_that_comes_late_is_used);
-	tcase_add_test(t, call_out_of_time_asks_for_blocks);
-	tcase_add_test(t, put_leaves_the_qsbr_counter_once);
-	tcase_add_test(t, calls_leave_the_qsbr_counter_once);
-	tcase_add_test(t, first_put_asks_for_two_blocks_and_gives_one_back);
-	tcase_add_test(t, close_returns_everything);
-	tcase_add_test(t, close_returns_late_grants);
-	tcase_add_test(t, close_of_a_stopped_server_ends_in_a_second);
-	tcase_add_test(t, put_without_space_waits_for_deferred_blocks_or_is_refused);
-	tcase_add_test(t, bad_grant_ends_the_session);
-	tcase_add_test(t, reclaim_of_an_idle_handle_returns_blocks);
-	tcase_add_test(t, surplus_goes_back_a_message_at_a_time);
-	suite_add_tcase(s, t);
-
-	tcase_add_checked_fixture(t_grace, setup_long_grace, teardown);
-	tcase_add_test(t_grace, no_space_with_a_full_socket_returns_all_blocks);
-	tcase_add_test(t_grace, deferred_block_beyond_the_deadline_is_not_waited_for);
-	tcase_add_test(t_grace, denial_before_a_return_does_not_count);
-	suite_add_tcase(s, t_grace);
-	return s;
-}
-
-TEST_MAIN(suite())
+TEST_SUITE("session, blocks")

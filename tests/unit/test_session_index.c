@@ -8,8 +8,8 @@
 
 #include "common/base/clock.h"
 #include "common/region/hash.h"
+#include "tests/rig/cases.h"
 #include "tests/rig/handle_rig.h"
-#include "tests/rig/test_main.h"
 
 /* The next key whose window starts at the first line. */
 static __attribute__((noinline)) void crowded_key(char *key)
@@ -37,7 +37,9 @@ static unsigned fill_window(char key[16])
 	return n;
 }
 
-START_TEST(put_into_a_full_index_hints_and_reports_the_reason)
+TEST_GROUP(.setup = setup, .teardown = teardown);
+
+TEST(put_into_a_full_index_hints_and_reports_the_reason)
 {
 	char key[16];
 	unsigned n = fill_window(key);
@@ -77,7 +79,6 @@ START_TEST(put_into_a_full_index_hints_and_reports_the_reason)
 	assert_detail("HINT");
 	fake_server_set(&srv, ignore_requests, false);
 }
-END_TEST
 
 static uint64_t *slots(unsigned page)
 {
@@ -107,7 +108,9 @@ static void *migrate_soon(void *arg)
 	return NULL;
 }
 
-START_TEST(frozen_slot_is_waited_for)
+TEST_GROUP(.setup = setup_long_grace, .teardown = teardown);
+
+TEST(frozen_slot_is_waited_for)
 {
 	pthread_t t;
 
@@ -129,10 +132,11 @@ START_TEST(frozen_slot_is_waited_for)
 	ck_assert_int_eq(put("new", "x"), 0);
 	assert_value("new", "x");
 }
-END_TEST
+
+TEST_GROUP(.setup = setup, .teardown = teardown);
 
 /* The first of two groups ends with an answer, and the server is gone after it. */
-START_TEST(batch_whose_server_leaves_after_an_answer_ends)
+TEST(batch_whose_server_leaves_after_an_answer_ends)
 {
 	struct farkv_put_item items[2];
 	char key[16];
@@ -150,23 +154,5 @@ START_TEST(batch_whose_server_leaves_after_an_answer_ends)
 		  items[0].result == FARKV_EDISCONNECTED);
 	ck_assert_int_eq(items[1].result, FARKV_EDISCONNECTED);
 }
-END_TEST
 
-static Suite *suite(void)
-{
-	Suite *s = suite_create("session, index");
-	TCase *t = tcase_create("session, index");
-	TCase *t_grace = tcase_create("session, index, long grace period");
-
-	tcase_add_checked_fixture(t, setup, teardown);
-	tcase_add_test(t, put_into_a_full_index_hints_and_reports_the_reason);
-	tcase_add_test(t, batch_whose_server_leaves_after_an_answer_ends);
-	suite_add_tcase(s, t);
-
-	tcase_add_checked_fixture(t_grace, setup_long_grace, teardown);
-	tcase_add_test(t_grace, frozen_slot_is_waited_for);
-	suite_add_tcase(s, t_grace);
-	return s;
-}
-
-TEST_MAIN(suite())
+TEST_SUITE("session, index")

@@ -16,9 +16,11 @@
 #include "common/index/index.h"
 #include "common/index/try.h"
 #include "tests/rig/handle_rig.h"
-#include "tests/rig/test_main.h"
+#include "tests/rig/cases.h"
 
-START_TEST(barrier_waits_for_the_running_operation)
+TEST_GROUP(.setup = setup_long_grace, .teardown = teardown);
+
+TEST(barrier_waits_for_the_running_operation)
 {
 	struct msg barrier = {.type = MSG_BARRIER};
 	struct msg marker = {.type = MSG_PREFIX, .prefix.prefix = 5000};
@@ -58,7 +60,6 @@ START_TEST(barrier_waits_for_the_running_operation)
 	ck_assert_int_eq(get("k", out), FARKV_ENOTFOUND);
 	ck_assert_uint_eq(qsbr_pending(kv->qsbr), 0);
 }
-END_TEST
 
 static void *barrier_when_asked(void *arg)
 {
@@ -73,7 +74,9 @@ static void *barrier_when_asked(void *arg)
 	return NULL;
 }
 
-START_TEST(barrier_does_not_wait_for_a_waiting_call)
+TEST_GROUP(.setup = setup, .teardown = teardown);
+
+TEST(barrier_does_not_wait_for_a_waiting_call)
 {
 	pthread_t t;
 
@@ -83,7 +86,6 @@ START_TEST(barrier_does_not_wait_for_a_waiting_call)
 	pthread_join(t, NULL);
 	assert_value("k", "v");
 }
-END_TEST
 
 static void *barrier_before_prefix(void *arg)
 {
@@ -99,7 +101,7 @@ static void *barrier_before_prefix(void *arg)
 }
 
 /* The place where the key was found before the wait may hold anything by then. */
-START_TEST(barrier_without_versions_repeats_the_lookup)
+TEST(barrier_without_versions_repeats_the_lookup)
 {
 	pthread_t t;
 
@@ -115,10 +117,9 @@ START_TEST(barrier_without_versions_repeats_the_lookup)
 	assert_value("k", "w");
 	fake_server_set(&srv, ignore_requests, false);
 }
-END_TEST
 
 /* The server gives none: a call and a request wait until their deadlines. */
-START_TEST(put_without_versions_waits_until_the_deadline)
+TEST(put_without_versions_waits_until_the_deadline)
 {
 	kv->conn.index->versions.counter = UINT32_MAX - 10;
 	fake_server_set(&srv, ignore_requests, true);
@@ -133,7 +134,6 @@ START_TEST(put_without_versions_waits_until_the_deadline)
 	ck_assert_uint_ge(fake_server_count(&srv, MSG_PREFIX_REQ), 1);
 	fake_server_set(&srv, ignore_requests, false);
 }
-END_TEST
 
 static void *hang_up_when_asked(void *arg)
 {
@@ -145,7 +145,7 @@ static void *hang_up_when_asked(void *arg)
 }
 
 /* The next connection brings versions, or has no right to write. */
-START_TEST(put_without_versions_goes_on_by_the_next_connection)
+TEST_LOOP(put_without_versions_goes_on_by_the_next_connection, MSG_ROLE_RW, MSG_ROLE_RO + 1)
 {
 	enum { N = 2 * INDEX_RUN_MAX };
 	static struct farkv_get_item get[N];
@@ -171,7 +171,6 @@ START_TEST(put_without_versions_goes_on_by_the_next_connection)
 	ck_assert_ptr_null(kv->arena.chunks);
 	ck_assert_ptr_nonnull(kv->arena.spare);
 }
-END_TEST
 
 static bool barrier_behind_welcome;
 struct qsbr *__real_session_qsbr(struct session *s);
@@ -194,7 +193,7 @@ struct qsbr *__wrap_session_qsbr(struct session *s)
 }
 
 /* The directory that a new connection read before a barrier is not used. */
-START_TEST(directory_read_before_a_barrier_is_not_used)
+TEST(directory_read_before_a_barrier_is_not_used)
 {
 	pthread_t t;
 
@@ -209,7 +208,6 @@ START_TEST(directory_read_before_a_barrier_is_not_used)
 	ck_assert_uint_eq(qsbr_pending(kv->qsbr) & PENDING_DROP, 0);
 	ck_assert(!qsbr_active(kv->qsbr));
 }
-END_TEST
 
 static void reap_one(const char *value)
 {
@@ -222,7 +220,7 @@ static void reap_one(const char *value)
 }
 
 /* Over RDMA a child of fork() does not have the lane's memory, and reads none of it. */
-START_TEST(child_closes_without_touching_the_lanes_memory)
+TEST(child_closes_without_touching_the_lanes_memory)
 {
 	static char *const nowhere = (char *)8;
 	struct farkv_request r = {.kind = FARKV_REQUEST_GET, .key = "k", .key_len = 1};
@@ -247,7 +245,6 @@ START_TEST(child_closes_without_touching_the_lanes_memory)
 	ck_assert_int_eq(status, SIGKILL);
 	reap_one("v");
 }
-END_TEST
 
 static unsigned groups; /* operations begun since a barrier was due with the first */
 static bool barrier_in_a_batch;
@@ -290,7 +287,7 @@ void __wrap_index_try_many(struct index *ix, struct index_op *const *ops, size_t
  * It waits for one group and not for the call, since the memory of all others depends on
  * it.
  */
-START_TEST(barrier_in_a_long_batch_waits_for_one_group)
+TEST_LOOP(barrier_in_a_long_batch_waits_for_one_group, 0, 2)
 {
 	enum { N = 3 * INDEX_RUN_MAX, PUTS = 20 };
 	static struct farkv_get_item get[N];
@@ -318,13 +315,14 @@ START_TEST(barrier_in_a_long_batch_waits_for_one_group)
 	ck_assert_uint_eq(fake_server_count(&srv, MSG_BARRIER_ACK), 1);
 	ck_assert(!qsbr_active(kv->qsbr));
 }
-END_TEST
+
+TEST_GROUP(.setup = setup_long_grace, .teardown = teardown);
 
 /*
  * A view holds up no barrier, so it does not outlast one: afterwards its block may be used again
  * before T, and its word may come back. Here word and time are as they were.
  */
-START_TEST(view_does_not_outlast_a_barrier)
+TEST_LOOP(view_does_not_outlast_a_barrier, 0, 2)
 {
 	struct msg barrier = {.type = MSG_BARRIER, .epoch.number = 7};
 	struct farkv_view v;
@@ -342,10 +340,9 @@ START_TEST(view_does_not_outlast_a_barrier)
 	ck_assert_int_eq(farkv_borrow(kv, "k", 1, &v), 0);
 	ck_assert_int_eq(farkv_borrow_check(kv, &v), 0);
 }
-END_TEST
 
 /* Writers by RDMA have clocks of their own, which go on while this machine stands still. */
-START_TEST(view_beside_writers_by_rdma_needs_its_word)
+TEST(view_beside_writers_by_rdma_needs_its_word)
 {
 	struct farkv_view v;
 
@@ -358,10 +355,9 @@ START_TEST(view_beside_writers_by_rdma_needs_its_word)
 	ck_assert_int_eq(farkv_borrow(kv, "k", 1, &v), 0);
 	ck_assert_int_eq(farkv_borrow_check(kv, &v), 0);
 }
-END_TEST
 
 /* The server does not wait for a session that it has cut. */
-START_TEST(view_does_not_outlast_a_connection)
+TEST(view_does_not_outlast_a_connection)
 {
 	struct farkv_view v;
 
@@ -383,32 +379,5 @@ START_TEST(view_does_not_outlast_a_connection)
 	ck_assert_int_eq(farkv_borrow(kv, "k", 1, &v), 0);
 	ck_assert_int_eq(farkv_borrow_check(kv, &v), 0);
 }
-END_TEST
 
-static Suite *suite(void)
-{
-	Suite *s = suite_create("session, in the middle");
-	TCase *t = tcase_create("session, in the middle");
-	TCase *t_grace = tcase_create("session, in the middle, long grace period");
-
-	tcase_add_checked_fixture(t, setup, teardown);
-	tcase_add_test(t, barrier_does_not_wait_for_a_waiting_call);
-	tcase_add_test(t, barrier_without_versions_repeats_the_lookup);
-	tcase_add_test(t, put_without_versions_waits_until_the_deadline);
-	tcase_add_loop_test(t, put_without_versions_goes_on_by_the_next_connection, MSG_ROLE_RW,
-			    MSG_ROLE_RO + 1);
-	tcase_add_test(t, directory_read_before_a_barrier_is_not_used);
-	tcase_add_test(t, child_closes_without_touching_the_lanes_memory);
-	tcase_add_loop_test(t, barrier_in_a_long_batch_waits_for_one_group, 0, 2);
-	suite_add_tcase(s, t);
-
-	tcase_add_checked_fixture(t_grace, setup_long_grace, teardown);
-	tcase_add_test(t_grace, barrier_waits_for_the_running_operation);
-	tcase_add_loop_test(t_grace, view_does_not_outlast_a_barrier, 0, 2);
-	tcase_add_test(t_grace, view_beside_writers_by_rdma_needs_its_word);
-	tcase_add_test(t_grace, view_does_not_outlast_a_connection);
-	suite_add_tcase(s, t_grace);
-	return s;
-}
-
-TEST_MAIN(suite())
+TEST_SUITE("session, in the middle")

@@ -8,7 +8,7 @@
 #include "server/memory/heap.h"
 #include "server/memory/slab_marks.h"
 #include "server/memory/slab_priv.h"
-#include "tests/rig/test_main.h"
+#include "tests/rig/cases.h"
 
 #define FIRST 64
 #define GRACE 1000
@@ -59,7 +59,7 @@ static size_t grant_all(uint8_t cls, uint64_t now)
 	return n;
 }
 
-START_TEST(slab_grant_blocks_lie_apart_inside_the_heap)
+TEST_LOOP(slab_grant_blocks_lie_apart_inside_the_heap, 0, 9)
 {
 	static const uint8_t classes[] = {0, 1, 2, 9, 20, 34, 35, 36, 40};
 	uint8_t cls = classes[_i];
@@ -86,10 +86,9 @@ START_TEST(slab_grant_blocks_lie_apart_inside_the_heap)
 	ck_assert_uint_eq(slab_count(slab).out, n);
 	teardown();
 }
-END_TEST
 
 /* Subtables of less than 3/5 of their slots do not overflow as keys come and go. */
-START_TEST(slab_leaves_the_index_pages_for_the_keys_of_all_blocks)
+TEST(slab_leaves_the_index_pages_for_the_keys_of_all_blocks)
 {
 	uint64_t n = 0, got, pages = 1;
 
@@ -102,9 +101,8 @@ START_TEST(slab_leaves_the_index_pages_for_the_keys_of_all_blocks)
 	ck_assert_uint_le(n, pages * SUBTABLE_SLOTS * 3 / 5 + PAGE_BYTES / class_bytes(0));
 	teardown();
 }
-END_TEST
 
-START_TEST(slab_return_free_is_granted_again_with_its_incarnation)
+TEST(slab_return_free_is_granted_again_with_its_incarnation)
 {
 	struct block_ref b, again[LOTS];
 	size_t n;
@@ -121,9 +119,8 @@ START_TEST(slab_return_free_is_granted_again_with_its_incarnation)
 	ck_assert_uint_eq(again[0].inc, 17);
 	teardown();
 }
-END_TEST
 
-START_TEST(slab_return_deferred_waits_for_the_grace_period)
+TEST(slab_return_deferred_waits_for_the_grace_period)
 {
 	struct block_ref again[4];
 	size_t n;
@@ -143,9 +140,8 @@ START_TEST(slab_return_deferred_waits_for_the_grace_period)
 	ck_assert_uint_eq(slab_count(slab).out, n);
 	teardown();
 }
-END_TEST
 
-START_TEST(slab_return_exhausted_waits_for_a_barrier_that_began_after_it)
+TEST(slab_return_exhausted_waits_for_a_barrier_that_began_after_it)
 {
 	struct block_ref again[4];
 
@@ -167,9 +163,8 @@ START_TEST(slab_return_exhausted_waits_for_a_barrier_that_began_after_it)
 	ck_assert_uint_eq(again[0].off, refs[1].off);
 	teardown();
 }
-END_TEST
 
-START_TEST(slab_resets_name_new_segments_and_exhausted_blocks_after_their_barrier)
+TEST(slab_resets_name_new_segments_and_exhausted_blocks_after_their_barrier)
 {
 	struct resets *r;
 	uint64_t n;
@@ -195,9 +190,8 @@ START_TEST(slab_resets_name_new_segments_and_exhausted_blocks_after_their_barrie
 	ck_assert_uint_eq(resets_at(r, 1).page, refs[0].off / PAGE_BYTES);
 	teardown();
 }
-END_TEST
 
-START_TEST(resets_reach_back_as_far_as_they_are_kept)
+TEST(resets_reach_back_as_far_as_they_are_kept)
 {
 	struct resets r = {0};
 
@@ -212,9 +206,8 @@ START_TEST(resets_reach_back_as_far_as_they_are_kept)
 	ck_assert(!resets_reach(&r, r.next + 1));
 	resets_end(&r);
 }
-END_TEST
 
-START_TEST(slab_return_of_a_block_not_granted_is_refused)
+TEST(slab_return_of_a_block_not_granted_is_refused)
 {
 	struct block_ref b;
 	struct slab_counts before;
@@ -249,9 +242,8 @@ START_TEST(slab_return_of_a_block_not_granted_is_refused)
 	ck_assert(slab_return(slab, refs[0], RETURN_FREE, 0));
 	teardown();
 }
-END_TEST
 
-START_TEST(slab_empty_and_too_small_heaps_grant_nothing)
+TEST(slab_empty_and_too_small_heaps_grant_nothing)
 {
 	setup(2 + HEAP_RESERVE);
 	ck_assert_uint_eq(slab_grant(slab, 60, 1, 0, refs), 0);
@@ -259,7 +251,6 @@ START_TEST(slab_empty_and_too_small_heaps_grant_nothing)
 	ck_assert_uint_gt(slab_grant(slab, 0, 1, 0, refs), 0);
 	teardown();
 }
-END_TEST
 
 static uint64_t word_of(struct block_ref b, uint64_t flags)
 {
@@ -285,7 +276,7 @@ static size_t fill(uint8_t cls, uint64_t *kept_out)
 
 #define FULL_CLS class_for(1000)
 
-START_TEST(slab_grant_uses_the_reserve_for_returned_blocks)
+TEST_LOOP(slab_grant_uses_the_reserve_for_returned_blocks, 0, 3)
 {
 	static const enum return_kind states[] = {RETURN_FREE, RETURN_DEFERRED,
 						  RETURN_EXHAUSTED};
@@ -311,9 +302,8 @@ START_TEST(slab_grant_uses_the_reserve_for_returned_blocks)
 	ck_assert(slab_audit(slab));
 	teardown();
 }
-END_TEST
 
-START_TEST(slab_grant_uses_the_reserve_for_counted_tombstones)
+TEST(slab_grant_uses_the_reserve_for_counted_tombstones)
 {
 	uint64_t dead[CLASS_COUNT] = {0}, kept;
 	size_t n = fill(FULL_CLS, &kept);
@@ -332,10 +322,9 @@ START_TEST(slab_grant_uses_the_reserve_for_counted_tombstones)
 	ck_assert_uint_eq(slab_grant(slab, FULL_CLS, 1, 0, refs + n), 0);
 	teardown();
 }
-END_TEST
 
 /* No client remembers anything older: see I5. */
-START_TEST(slab_barrier_frees_blocks_deferred_before_it)
+TEST(slab_barrier_frees_blocks_deferred_before_it)
 {
 	uint64_t kept;
 	size_t n = fill(FULL_CLS, &kept);
@@ -357,9 +346,8 @@ START_TEST(slab_barrier_frees_blocks_deferred_before_it)
 	ck_assert(slab_audit(slab));
 	teardown();
 }
-END_TEST
 
-START_TEST(slab_drop_tombstone_is_free_after_the_grace_period)
+TEST(slab_drop_tombstone_is_free_after_the_grace_period)
 {
 	struct block_ref b, again[2];
 
@@ -383,9 +371,8 @@ START_TEST(slab_drop_tombstone_is_free_after_the_grace_period)
 	ck_assert_uint_eq(slab_count(slab).deferred, 0);
 	teardown();
 }
-END_TEST
 
-START_TEST(slab_drop_with_the_last_incarnation_waits_for_a_barrier)
+TEST(slab_drop_with_the_last_incarnation_waits_for_a_barrier)
 {
 	struct block_ref b, again[2];
 
@@ -403,7 +390,6 @@ START_TEST(slab_drop_with_the_last_incarnation_waits_for_a_barrier)
 	ck_assert(slab_audit(slab));
 	teardown();
 }
-END_TEST
 
 static void return_all(size_t n, uint16_t inc)
 {
@@ -424,7 +410,7 @@ static void barrier(void)
 		heap_barrier_passed(heap);
 }
 
-START_TEST(slab_shrink_frees_empty_segments_for_other_classes)
+TEST(slab_shrink_frees_empty_segments_for_other_classes)
 {
 	struct block_ref b;
 	size_t n;
@@ -450,9 +436,8 @@ START_TEST(slab_shrink_frees_empty_segments_for_other_classes)
 	ck_assert(slab_audit(slab));
 	teardown();
 }
-END_TEST
 
-START_TEST(slab_shrink_keeps_used_segments_and_one_per_class)
+TEST(slab_shrink_keeps_used_segments_and_one_per_class)
 {
 	uint64_t pages;
 	size_t n;
@@ -483,9 +468,8 @@ START_TEST(slab_shrink_keeps_used_segments_and_one_per_class)
 	ck_assert(slab_audit(slab));
 	teardown();
 }
-END_TEST
 
-START_TEST(slab_grant_from_the_fullest_segments_first)
+TEST(slab_grant_from_the_fullest_segments_first)
 {
 	size_t per = PAGE_BYTES / class_bytes(20), n;
 	struct block_ref b;
@@ -502,7 +486,6 @@ START_TEST(slab_grant_from_the_fullest_segments_first)
 	ck_assert(slab_audit(slab));
 	teardown();
 }
-END_TEST
 
 /* ---- marks
  * ----------------------------------------------------------------------- */
@@ -524,7 +507,7 @@ static size_t unmarked(struct block_ref *out, unsigned segments, size_t cap)
 	return n;
 }
 
-START_TEST(slab_unmarked_finds_each_block_that_nobody_named_once)
+TEST_LOOP(slab_unmarked_finds_each_block_that_nobody_named_once, 0, 3)
 {
 	struct block_ref found[2 * LOTS];
 	size_t n, left, at = 0;
@@ -558,9 +541,8 @@ START_TEST(slab_unmarked_finds_each_block_that_nobody_named_once)
 	ck_assert_uint_eq(unmarked(found, 100, LOTS), n);
 	teardown();
 }
-END_TEST
 
-START_TEST(slab_mark_of_a_block_not_granted_is_bad)
+TEST(slab_mark_of_a_block_not_granted_is_bad)
 {
 	struct block_ref b, found[4];
 
@@ -585,9 +567,8 @@ START_TEST(slab_mark_of_a_block_not_granted_is_bad)
 	ck_assert(slab_audit(slab));
 	teardown();
 }
-END_TEST
 
-START_TEST(slab_condemn_spares_marked_blocks_and_waits_for_a_barrier)
+TEST(slab_condemn_spares_marked_blocks_and_waits_for_a_barrier)
 {
 	struct block_ref b;
 
@@ -607,10 +588,9 @@ START_TEST(slab_condemn_spares_marked_blocks_and_waits_for_a_barrier)
 	ck_assert(slab_audit(slab));
 	teardown();
 }
-END_TEST
 
 /* Each account is wrong in turn. */
-START_TEST(slab_audit_finds_each_wrong_account)
+TEST(slab_audit_finds_each_wrong_account)
 {
 	struct segment *g;
 	uint32_t *list;
@@ -655,9 +635,8 @@ START_TEST(slab_audit_finds_each_wrong_account)
 	ck_assert(slab_audit(slab));
 	teardown();
 }
-END_TEST
 
-START_TEST(slab_audit_adds_up_to_the_pages_in_use)
+TEST_LOOP(slab_audit_adds_up_to_the_pages_in_use, 0, 4)
 {
 	uint32_t seed = 12345 + (uint32_t)_i;
 	uint64_t now = 0;
@@ -705,46 +684,5 @@ START_TEST(slab_audit_adds_up_to_the_pages_in_use)
 	ck_assert_uint_eq(pages_of_values(), 0);
 	teardown();
 }
-END_TEST
 
-static Suite *suite(void)
-{
-	Suite *s = suite_create("slab");
-	TCase *t = tcase_create("slab");
-
-	tcase_add_test(t, slab_leaves_the_index_pages_for_the_keys_of_all_blocks);
-	tcase_add_loop_test(t, slab_grant_blocks_lie_apart_inside_the_heap, 0,
-			    9);
-	tcase_add_test(t,
-		       slab_return_free_is_granted_again_with_its_incarnation);
-	tcase_add_test(t, slab_return_deferred_waits_for_the_grace_period);
-	tcase_add_test(
-		t, slab_return_exhausted_waits_for_a_barrier_that_began_after_it);
-	tcase_add_test(t, slab_resets_name_new_segments_and_exhausted_blocks_after_their_barrier);
-	tcase_add_test(t, resets_reach_back_as_far_as_they_are_kept);
-	tcase_add_test(t, slab_return_of_a_block_not_granted_is_refused);
-	tcase_add_test(t, slab_empty_and_too_small_heaps_grant_nothing);
-	tcase_add_loop_test(t, slab_grant_uses_the_reserve_for_returned_blocks,
-			    0, 3);
-	tcase_add_test(t, slab_grant_uses_the_reserve_for_counted_tombstones);
-	tcase_add_test(t, slab_barrier_frees_blocks_deferred_before_it);
-	tcase_add_test(t, slab_drop_tombstone_is_free_after_the_grace_period);
-	tcase_add_test(t,
-		       slab_drop_with_the_last_incarnation_waits_for_a_barrier);
-	tcase_add_test(t, slab_shrink_frees_empty_segments_for_other_classes);
-	tcase_add_test(t, slab_shrink_keeps_used_segments_and_one_per_class);
-	tcase_add_test(t, slab_grant_from_the_fullest_segments_first);
-	suite_add_tcase(s, t);
-	t = tcase_create("marks");
-	tcase_add_loop_test(
-		t, slab_unmarked_finds_each_block_that_nobody_named_once, 0, 3);
-	tcase_add_test(t, slab_mark_of_a_block_not_granted_is_bad);
-	tcase_add_test(t,
-		       slab_condemn_spares_marked_blocks_and_waits_for_a_barrier);
-	tcase_add_test(t, slab_audit_finds_each_wrong_account);
-	tcase_add_loop_test(t, slab_audit_adds_up_to_the_pages_in_use, 0, 4);
-	suite_add_tcase(s, t);
-	return s;
-}
-
-TEST_MAIN(suite())
+TEST_SUITE("slab")

@@ -15,7 +15,7 @@
 #include "common/base/util.h"
 #include "common/region/hash.h"
 #include "common/snapshot/snapshot.h"
-#include "tests/rig/test_main.h"
+#include "tests/rig/cases.h"
 
 #define MOMENT UINT64_C(1800000000123)
 
@@ -102,7 +102,7 @@ static void is_refused(const void *data, size_t len, const char *why)
 		      "%s", err_detail());
 }
 
-START_TEST(records_written_are_the_records_read)
+TEST(records_written_are_the_records_read)
 {
 	size_t n;
 
@@ -114,7 +114,6 @@ START_TEST(records_written_are_the_records_read)
 	ck_assert_int_eq(read_file(file, size, few, &n), 0);
 	ck_assert_uint_eq(n, 0);
 }
-END_TEST
 
 static uint64_t at(size_t off, size_t bytes)
 {
@@ -125,7 +124,7 @@ static uint64_t at(size_t off, size_t bytes)
 }
 
 /* The bytes of the document, on a little-endian machine. */
-START_TEST(bytes_are_those_of_the_document)
+TEST(bytes_are_those_of_the_document)
 {
 	size_t chunk = SNAPSHOT_HEADER_BYTES, rec, tail;
 	static const uint8_t first[] = {1, 0, 0, 0, 0, 0, 0, 0, 3, 0, 0, 0, 0, 0, 0, 0, 7, 0, 0,
@@ -159,9 +158,8 @@ START_TEST(bytes_are_those_of_the_document)
 	ck_assert_uint_eq(size, tail + 64);
 	XXH3_freeState(sum);
 }
-END_TEST
 
-START_TEST(file_cut_at_any_byte_is_refused)
+TEST(file_cut_at_any_byte_is_refused)
 {
 	save(few, ARRAY_SIZE(few));
 	for (size_t len = 0; len < 8; len++)
@@ -175,9 +173,8 @@ START_TEST(file_cut_at_any_byte_is_refused)
 	file[size] = 0;
 	is_refused(file, size + 1, "more bytes follow");
 }
-END_TEST
 
-START_TEST(file_with_any_bit_flipped_is_refused)
+TEST(file_with_any_bit_flipped_is_refused)
 {
 	save(few, ARRAY_SIZE(few));
 	for (size_t bit = 0; bit < 8 * size; bit++) {
@@ -189,7 +186,6 @@ START_TEST(file_with_any_bit_flipped_is_refused)
 		file[bit / 8] ^= (uint8_t)(1u << bit % 8);
 	}
 }
-END_TEST
 
 /* ---- several chunks --------------------------------------------------------------- */
 
@@ -221,7 +217,7 @@ static size_t chunk_begin(unsigned number)
 	return off;
 }
 
-START_TEST(record_over_a_chunk_is_a_chunk_of_its_own)
+TEST(record_over_a_chunk_is_a_chunk_of_its_own)
 {
 	size_t n;
 
@@ -234,9 +230,8 @@ START_TEST(record_over_a_chunk_is_a_chunk_of_its_own)
 	ck_assert_uint_eq(at(chunk_begin(2) + 4, 4), 2);
 	ck_assert_uint_eq(chunk_begin(3) + SNAPSHOT_TRAILER_BYTES, size);
 }
-END_TEST
 
-START_TEST(chunk_that_is_damaged_lets_only_those_before_it_through)
+TEST(chunk_that_is_damaged_lets_only_those_before_it_through)
 {
 	size_t n;
 
@@ -246,9 +241,8 @@ START_TEST(chunk_that_is_damaged_lets_only_those_before_it_through)
 	ck_assert_ptr_nonnull(strstr(err_detail(), "chunk 2"));
 	ck_assert_uint_eq(n, 3);
 }
-END_TEST
 
-START_TEST(chunk_that_is_missing_or_twice_there_is_refused)
+TEST(chunk_that_is_missing_or_twice_there_is_refused)
 {
 	size_t second, third, n;
 	uint8_t *twice;
@@ -267,10 +261,9 @@ START_TEST(chunk_that_is_missing_or_twice_there_is_refused)
 	ck_assert_uint_eq(n, 2);
 	free(twice);
 }
-END_TEST
 
 /* The last chunk missing leaves an end whose totals differ. */
-START_TEST(end_of_another_file_is_refused)
+TEST(end_of_another_file_is_refused)
 {
 	size_t n;
 
@@ -280,7 +273,6 @@ START_TEST(end_of_another_file_is_refused)
 			 FARKV_EFORMAT);
 	ck_assert_ptr_nonnull(strstr(err_detail(), "whole file differs"));
 }
-END_TEST
 
 /* ---- forged: every checksum right --------------------------------------------------- */
 
@@ -335,7 +327,7 @@ static const struct {
 	{113 + 40 + 40, 2, 8, false, "totals at the end differ"},
 };
 
-START_TEST(forged_file_is_refused)
+TEST_EACH(forged_file_is_refused, forged)
 {
 	save(few, ARRAY_SIZE(few));
 	put(forged[_i].off + (forged[_i].header ? 0 : SNAPSHOT_HEADER_BYTES), forged[_i].value,
@@ -343,21 +335,19 @@ START_TEST(forged_file_is_refused)
 	seal();
 	is_refused(file, size, forged[_i].why);
 }
-END_TEST
 
 /* A chunk that claims to be huge takes memory only as it arrives. */
-START_TEST(chunk_of_any_claimed_length_is_cut_off)
+TEST(chunk_of_any_claimed_length_is_cut_off)
 {
 	save(few, 1);
 	put(SNAPSHOT_HEADER_BYTES + 16, UINT64_MAX - 7, 8);
 	seal();
 	is_refused(file, size, "cut off");
 }
-END_TEST
 
 /* ---- descriptors -------------------------------------------------------------------- */
 
-START_TEST(disk_that_is_full_is_an_error)
+TEST(disk_that_is_full_is_an_error)
 {
 	int fd = open("/dev/full", O_WRONLY | O_CLOEXEC);
 	struct snapshot_writer w = {.fd = fd, .name = "file"};
@@ -368,9 +358,8 @@ START_TEST(disk_that_is_full_is_an_error)
 	snapshot_write_free(&w);
 	close(fd);
 }
-END_TEST
 
-START_TEST(folder_cannot_be_read)
+TEST(folder_cannot_be_read)
 {
 	int fd = open("/", O_RDONLY | O_CLOEXEC);
 	struct snapshot_reader r = {.fd = fd, .name = "file"};
@@ -380,9 +369,8 @@ START_TEST(folder_cannot_be_read)
 	snapshot_read_free(&r);
 	close(fd);
 }
-END_TEST
 
-START_TEST(signal_ends_reading_and_writing)
+TEST(signal_ends_reading_and_writing)
 {
 	static volatile sig_atomic_t stop;
 	int fd = memory_file("", 0);
@@ -398,28 +386,5 @@ START_TEST(signal_ends_reading_and_writing)
 	snapshot_read_free(&r);
 	close(fd);
 }
-END_TEST
 
-static Suite *suite(void)
-{
-	Suite *s = suite_create("snapshot");
-	TCase *c = tcase_create("snapshot");
-
-	tcase_add_test(c, records_written_are_the_records_read);
-	tcase_add_test(c, bytes_are_those_of_the_document);
-	tcase_add_test(c, file_cut_at_any_byte_is_refused);
-	tcase_add_test(c, file_with_any_bit_flipped_is_refused);
-	tcase_add_test(c, record_over_a_chunk_is_a_chunk_of_its_own);
-	tcase_add_test(c, chunk_that_is_damaged_lets_only_those_before_it_through);
-	tcase_add_test(c, chunk_that_is_missing_or_twice_there_is_refused);
-	tcase_add_test(c, end_of_another_file_is_refused);
-	tcase_add_loop_test(c, forged_file_is_refused, 0, (int)ARRAY_SIZE(forged));
-	tcase_add_test(c, chunk_of_any_claimed_length_is_cut_off);
-	tcase_add_test(c, disk_that_is_full_is_an_error);
-	tcase_add_test(c, folder_cannot_be_read);
-	tcase_add_test(c, signal_ends_reading_and_writing);
-	suite_add_tcase(s, c);
-	return s;
-}
-
-TEST_MAIN(suite())
+TEST_SUITE("snapshot")

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "common/index/spare.h"
-#include "tests/rig/test_main.h"
+#include "tests/rig/cases.h"
 
 static struct spare spare;
 static struct xport_lane *lane;
@@ -37,7 +37,9 @@ static void *put_by(size_t bytes)
 	return mem;
 }
 
-START_TEST(each_size_has_its_own_list)
+TEST_GROUP(.setup = setup, .teardown = teardown);
+
+TEST(each_size_has_its_own_list)
 {
 	static const size_t sizes[] = {SPARE_WINDOW, 512, 1024, 8192, 65536};
 	void *mem[2][sizeof(sizes) / sizeof(sizes[0])];
@@ -60,9 +62,8 @@ START_TEST(each_size_has_its_own_list)
 		ck_assert_ptr_null(spare_take(&spare, sizes[i]));
 	put_by(1024);
 }
-END_TEST
 
-START_TEST(other_sizes_and_buffers_beyond_the_bound_are_refused)
+TEST(other_sizes_and_buffers_beyond_the_bound_are_refused)
 {
 	static const size_t none[] = {0, 8, 513, 1000, 131072};
 	uint8_t some[1024];
@@ -74,18 +75,5 @@ START_TEST(other_sizes_and_buffers_beyond_the_bound_are_refused)
 	ck_assert_uint_eq(spare.bytes, SPARE_KEEP);
 	ck_assert(!spare_put(&spare, some, 512));
 }
-END_TEST
 
-static Suite *suite(void)
-{
-	Suite *s = suite_create("spare");
-	TCase *t = tcase_create("spare");
-
-	tcase_add_checked_fixture(t, setup, teardown);
-	tcase_add_test(t, each_size_has_its_own_list);
-	tcase_add_test(t, other_sizes_and_buffers_beyond_the_bound_are_refused);
-	suite_add_tcase(s, t);
-	return s;
-}
-
-TEST_MAIN(suite())
+TEST_SUITE("spare")

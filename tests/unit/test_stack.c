@@ -14,9 +14,9 @@
 
 #include <farkv.h>
 
+#include "tests/rig/cases.h"
 #include "tests/rig/e2e.h"
 #include "tests/rig/real_server.h"
-#include "tests/rig/test_main.h"
 
 #define STACK_BYTES (24u << 10) /* as farkv.h says */
 #define ROOM (256u << 10)
@@ -163,7 +163,27 @@ static size_t stack_of(void (*call)(void))
 	return ROOM - clean;
 }
 
-START_TEST(calls_need_less_stack_than_promised)
+static void setup(void)
+{
+	real_server_init(&srv, NULL);
+}
+
+static void teardown(void)
+{
+	real_server_fini(&srv);
+}
+
+static bool sanitized(void)
+{
+	if (!TEST_UNDER_ASAN && !TEST_UNDER_TSAN)
+		return false;
+	printf("  left out: sanitizers need more stack\n");
+	return true;
+}
+
+TEST_GROUP(.setup = setup, .teardown = teardown, .timeout_s = 120, .skip = sanitized);
+
+TEST(calls_need_less_stack_than_promised)
 {
 	static const struct {
 		void (*call)(void);
@@ -188,32 +208,5 @@ START_TEST(calls_need_less_stack_than_promised)
 			      calls[i].name, used);
 	}
 }
-END_TEST
 
-static void setup(void)
-{
-	real_server_init(&srv, NULL);
-}
-
-static void teardown(void)
-{
-	real_server_fini(&srv);
-}
-
-static Suite *suite(void)
-{
-	Suite *s = suite_create("stack");
-	TCase *t = tcase_create("stack");
-
-	real_server_require();
-	tcase_add_checked_fixture(t, setup, teardown);
-	tcase_set_timeout(t, 120);
-	if (TEST_UNDER_ASAN || TEST_UNDER_TSAN)
-		printf("  left out: sanitizers need more stack\n");
-	else
-		tcase_add_test(t, calls_need_less_stack_than_promised);
-	suite_add_tcase(s, t);
-	return s;
-}
-
-TEST_MAIN(suite())
+TEST_SUITE("stack", real_server_require())

@@ -8,9 +8,9 @@
 
 #include <farkv.h>
 
+#include "tests/rig/cases.h"
 #include "tests/rig/e2e.h"
 #include "tests/rig/real_server.h"
-#include "tests/rig/test_main.h"
 
 static struct real_server srv;
 static struct farkv *kv;
@@ -54,7 +54,9 @@ static void open_accepted(const struct farkv_options *o)
 	farkv_close(h);
 }
 
-START_TEST(options_of_any_version_are_initialized_to_their_size)
+TEST_GROUP(.setup = setup, .teardown = teardown);
+
+TEST(options_of_any_version_are_initialized_to_their_size)
 {
 	struct newer newer;
 
@@ -77,9 +79,8 @@ START_TEST(options_of_any_version_are_initialized_to_their_size)
 	ck_assert_uint_eq(newer.o.size, sizeof(struct farkv_options));
 	ck_assert_int_eq(newer.tail[0], 'x');
 }
-END_TEST
 
-START_TEST(options_of_any_version_are_read_to_their_size)
+TEST(options_of_any_version_are_read_to_their_size)
 {
 	struct newer newer = {0};
 
@@ -107,9 +108,8 @@ START_TEST(options_of_any_version_are_read_to_their_size)
 	newer.o.flags = 1u << 31;
 	open_refused(FARKV_EINVAL, &newer.o);
 }
-END_TEST
 
-START_TEST(options_of_the_cache_are_checked_if_they_are_there)
+TEST(options_of_the_cache_are_checked_if_they_are_there)
 {
 	struct newer newer = {0};
 
@@ -133,10 +133,9 @@ START_TEST(options_of_the_cache_are_checked_if_they_are_there)
 	newer.o.size = sizeof(newer.o);
 	open_accepted(&newer.o);
 }
-END_TEST
 
 /* Any known field alone, all, and a struct that is newer than the library. */
-START_TEST(results_of_any_version_are_filled_to_their_size)
+TEST(results_of_any_version_are_filled_to_their_size)
 {
 	static const size_t full[] = {sizeof(struct farkv_counters),
 				      sizeof(struct farkv_stats)};
@@ -182,11 +181,10 @@ START_TEST(results_of_any_version_are_filled_to_their_size)
 	FAILS(FARKV_EINVAL, farkv_stats(kv, &r.s));
 	ck_assert(e2e_poisoned(&r, sizeof(r)));
 }
-END_TEST
 
 /* ---- addresses ------------------------------------------------------------- */
 
-START_TEST(unmapped_address_is_refused)
+TEST(unmapped_address_is_refused)
 {
 	static const struct {
 		const char *uri;
@@ -225,23 +223,5 @@ START_TEST(unmapped_address_is_refused)
 	setenv("XDG_RUNTIME_DIR", srv.dir, 1);
 	FAILS(FARKV_EUNREACHABLE, farkv_open(NULL, NULL, &h));
 }
-END_TEST
 
-static Suite *suite(void)
-{
-	Suite *s = suite_create("structs");
-	TCase *t = tcase_create("structs");
-
-	real_server_require();
-	tcase_add_checked_fixture(t, setup, teardown);
-	tcase_set_timeout(t, 30);
-	tcase_add_test(t, options_of_any_version_are_initialized_to_their_size);
-	tcase_add_test(t, options_of_any_version_are_read_to_their_size);
-	tcase_add_test(t, options_of_the_cache_are_checked_if_they_are_there);
-	tcase_add_test(t, results_of_any_version_are_filled_to_their_size);
-	tcase_add_test(t, unmapped_address_is_refused);
-	suite_add_tcase(s, t);
-	return s;
-}
-
-TEST_MAIN(suite())
+TEST_SUITE("structs", real_server_require())

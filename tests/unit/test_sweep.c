@@ -7,9 +7,12 @@
 
 #include <sys/wait.h>
 
+#include "tests/rig/cases.h"
 #include "tests/rig/sweep_rig.h"
 
-START_TEST(sweep_of_a_dead_session_leaves_living_ones_alone)
+TEST_GROUP(.setup = setup, .teardown = teardown);
+
+TEST(sweep_of_a_dead_session_leaves_living_ones_alone)
 {
 	struct block_ref own[5];
 	int fd = writer(), other = writer();
@@ -48,9 +51,8 @@ START_TEST(sweep_of_a_dead_session_leaves_living_ones_alone)
 	check_thrown_out(fd, MSG_REASON_PROTOCOL);
 	say_bye(other);
 }
-END_TEST
 
-START_TEST(session_without_acknowledgement_delays_the_sweep)
+TEST(session_without_acknowledgement_delays_the_sweep)
 {
 	int fd = writer();
 	struct victim v = victim_new(true);
@@ -77,9 +79,8 @@ START_TEST(session_without_acknowledgement_delays_the_sweep)
 	ck_assert_uint_eq(stats().blocks_swept, BLOCKS);
 	say_bye(fd);
 }
-END_TEST
 
-START_TEST(session_without_answer_keeps_all_blocks)
+TEST(session_without_answer_keeps_all_blocks)
 {
 	int fd = writer();
 	struct victim v = victim_new(true);
@@ -97,13 +98,12 @@ START_TEST(session_without_answer_keeps_all_blocks)
 	wait_for(s.sweeps == 1);
 	ck_assert_uint_eq(stats().blocks_swept, BLOCKS);
 }
-END_TEST
 
 /*
  * An operation that began before SWEEP_BEGIN ends before the acknowledgement, and is not
  * recorded: the walk has to see its writes.
  */
-START_TEST(walk_begins_when_all_have_acknowledged)
+TEST(walk_begins_when_all_have_acknowledged)
 {
 	struct raw_region r;
 	struct block_ref own[2];
@@ -127,7 +127,6 @@ START_TEST(walk_begins_when_all_have_acknowledged)
 	raw_unmap(&r);
 	say_bye(fd);
 }
-END_TEST
 
 enum out_of_turn {
 	ACK_BEFORE_ANY,
@@ -171,7 +170,7 @@ static void check_out_of_turn(enum out_of_turn what, const struct block_ref *ref
 	ck_assert_int_eq(status, 0);
 }
 
-START_TEST(messages_out_of_turn_are_refused_or_ignored)
+TEST(messages_out_of_turn_are_refused_or_ignored)
 {
 	struct victim v = victim_new(true);
 	int fd = writer();
@@ -206,9 +205,8 @@ START_TEST(messages_out_of_turn_are_refused_or_ignored)
 	check_alive(fd);
 	say_bye(fd);
 }
-END_TEST
 
-START_TEST(second_answer_to_a_question_is_refused)
+TEST(second_answer_to_a_question_is_refused)
 {
 	struct victim v = victim_new(true);
 	int fd = writer(), other = writer();
@@ -223,23 +221,5 @@ START_TEST(second_answer_to_a_question_is_refused)
 	check_thrown_out(fd, MSG_REASON_PROTOCOL);
 	say_bye(other);
 }
-END_TEST
 
-static Suite *suite(void)
-{
-	Suite *s = suite_create("sweep");
-	TCase *t = tcase_create("course");
-
-	real_server_require();
-	tcase_add_checked_fixture(t, setup, teardown);
-	tcase_add_test(t, sweep_of_a_dead_session_leaves_living_ones_alone);
-	tcase_add_test(t, session_without_acknowledgement_delays_the_sweep);
-	tcase_add_test(t, session_without_answer_keeps_all_blocks);
-	tcase_add_test(t, walk_begins_when_all_have_acknowledged);
-	tcase_add_test(t, messages_out_of_turn_are_refused_or_ignored);
-	tcase_add_test(t, second_answer_to_a_question_is_refused);
-	suite_add_tcase(s, t);
-	return s;
-}
-
-TEST_MAIN(suite())
+TEST_SUITE("sweep", real_server_require())

@@ -11,14 +11,16 @@
 #include "client/session_state.h"
 #include "common/base/clock.h"
 #include "common/base/util.h"
+#include "tests/rig/cases.h"
 #include "tests/rig/sweep_peer.h"
-#include "tests/rig/test_main.h"
 
 static struct block_ref refs[1u << 16];
 
 /* ---- begin and questions ------------------------------------------------------ */
 
-START_TEST(idle_handle_claims_what_it_holds_and_nothing_else)
+TEST_GROUP(.setup = setup, .teardown = teardown);
+
+TEST(idle_handle_claims_what_it_holds_and_nothing_else)
 {
 	uint32_t n;
 
@@ -43,9 +45,8 @@ START_TEST(idle_handle_claims_what_it_holds_and_nothing_else)
 	n = blocks_out(true, refs, ARRAY_SIZE(refs));
 	ck_assert_uint_eq(claims(2, refs, n), 0);
 }
-END_TEST
 
-START_TEST(readonly_session_acknowledges_and_claims_nothing)
+TEST(readonly_session_acknowledges_and_claims_nothing)
 {
 	farkv_close(kv);
 	srv.role = MSG_ROLE_RO;
@@ -65,9 +66,8 @@ START_TEST(readonly_session_acknowledges_and_claims_nothing)
 	ck_assert(fake_server_wait(&srv, MSG_BARRIER_ACK, 1));
 	ck_assert_uint_eq(fake_server_count(&srv, MSG_RETURN), 0);
 }
-END_TEST
 
-START_TEST(begin_in_the_middle_of_an_operation_waits_for_its_end)
+TEST(begin_in_the_middle_of_an_operation_waits_for_its_end)
 {
 	struct block_ref r;
 
@@ -87,10 +87,9 @@ START_TEST(begin_in_the_middle_of_an_operation_waits_for_its_end)
 	ck_assert(fake_server_wait(&srv, MSG_SWEEP_CLAIM, 1));
 	ck_assert_uint_eq(srv.claimed, 1);
 }
-END_TEST
 
 /* One operation ends and another begins between the answers to two questions. */
-START_TEST(questions_are_answered_in_order)
+TEST(questions_are_answered_in_order)
 {
 	struct session *s = kv->conn.session;
 
@@ -112,13 +111,12 @@ START_TEST(questions_are_answered_in_order)
 	ck_assert(fake_server_wait(&srv, MSG_SWEEP_CLAIM, 2));
 	ck_assert_uint_eq(srv.claim_req, 2);
 }
-END_TEST
 
 /*
  * The handle's thread does the work before the control thread; the control thread sends
  * the answer.
  */
-START_TEST(begin_is_handled_by_the_next_operation)
+TEST(begin_is_handled_by_the_next_operation)
 {
 	uint32_t n;
 
@@ -136,7 +134,6 @@ START_TEST(begin_is_handled_by_the_next_operation)
 	n = blocks_out(false, refs, ARRAY_SIZE(refs));
 	ck_assert_uint_eq(claims(3, refs, n), n);
 }
-END_TEST
 
 /* ---- operations that wait ---------------------------------------------------------- */
 
@@ -156,7 +153,7 @@ static void *put_k(void *arg)
 }
 
 /* A waiting operation does not delay the answer, and its blocks are claimed. */
-START_TEST(begin_does_not_wait_for_an_operation_that_waits_for_a_migration)
+TEST(begin_does_not_wait_for_an_operation_that_waits_for_a_migration)
 {
 	uint64_t seq;
 	pthread_t t;
@@ -178,7 +175,6 @@ START_TEST(begin_does_not_wait_for_an_operation_that_waits_for_a_migration)
 	n = blocks_out(false, refs, ARRAY_SIZE(refs));
 	ck_assert_uint_eq(claims(1, refs, n), n);
 }
-END_TEST
 
 struct batch {
 	struct farkv_put_item item[2];
@@ -210,7 +206,7 @@ static uint64_t *only_slot(void)
  * The first item of a batch waits for a migration and has returned its block; the second
  * must not take that block and wait for the first, but request another.
  */
-START_TEST(batch_with_a_waiting_item_gives_the_next_its_own_block)
+TEST(batch_with_a_waiting_item_gives_the_next_its_own_block)
 {
 	struct batch b = {.item = {{.key = "k", .key_len = 1, .value = "two",
 				    .value_len = 3},
@@ -232,11 +228,10 @@ START_TEST(batch_with_a_waiting_item_gives_the_next_its_own_block)
 	pthread_join(t, NULL);
 	ck_assert_int_eq(b.err, 0);
 }
-END_TEST
 
 /* ---- grants ----------------------------------------------------------------------- */
 
-START_TEST(grants_in_transit_are_claimed)
+TEST(grants_in_transit_are_claimed)
 {
 	unsigned asked;
 	uint32_t n;
@@ -275,11 +270,10 @@ START_TEST(grants_in_transit_are_claimed)
 	begin_acked(2);
 	ck_assert_uint_eq(claims(2, refs, n), n);
 }
-END_TEST
 
 /* ---- numbers ------------------------------------------------------------------------ */
 
-START_TEST(messages_of_older_sweeps_are_ignored)
+TEST(messages_of_older_sweeps_are_ignored)
 {
 	uint32_t n;
 
@@ -312,9 +306,8 @@ START_TEST(messages_of_older_sweeps_are_ignored)
 	ck_assert_uint_eq(fake_server_count(&srv, MSG_SWEEP_CLAIM), 2);
 	ck_assert(!journal_add(kv->conn.inv->journal, refs[0]));
 }
-END_TEST
 
-START_TEST(end_before_the_acknowledgement_ends_the_sweep)
+TEST(end_before_the_acknowledgement_ends_the_sweep)
 {
 	put_n(0, 5);
 	no_grant_out();
@@ -329,7 +322,6 @@ START_TEST(end_before_the_acknowledgement_ends_the_sweep)
 	ck_assert_uint_eq(fake_server_count(&srv, MSG_SWEEP_ACK), 0);
 	put_n(0, 5);
 }
-END_TEST
 
 /* ---- leaving ------------------------------------------------------------------------- */
 
@@ -341,7 +333,7 @@ static bool claimed_now(struct block_ref r)
 	return false;
 }
 
-START_TEST(close_during_a_sweep_names_what_was_held)
+TEST(close_during_a_sweep_names_what_was_held)
 {
 	struct block_ref linked[3];
 
@@ -360,9 +352,8 @@ START_TEST(close_during_a_sweep_names_what_was_held)
 	ck_assert_uint_eq(srv.granted - srv.returned, 3);
 	kv = open_handle();
 }
-END_TEST
 
-START_TEST(close_after_a_sweep_names_nothing)
+TEST(close_after_a_sweep_names_nothing)
 {
 	put_n(0, 3);
 	begin_acked(8);
@@ -374,7 +365,6 @@ START_TEST(close_after_a_sweep_names_nothing)
 	ck_assert_uint_eq(fake_server_count(&srv, MSG_SWEEP_CLAIM), 0);
 	kv = open_handle();
 }
-END_TEST
 
 static bool is_mapped(const char *name)
 {
@@ -390,7 +380,7 @@ static bool is_mapped(const char *name)
 }
 
 /* It cannot name its blocks, so it must not appear to have left properly. */
-START_TEST(close_with_a_full_journal_sends_no_bye)
+TEST(close_with_a_full_journal_sends_no_bye)
 {
 	struct block_ref r = {0};
 
@@ -414,9 +404,8 @@ START_TEST(close_with_a_full_journal_sends_no_bye)
 	ck_assert(!is_mapped("fake-session"));
 	kv = open_handle();
 }
-END_TEST
 
-START_TEST(reconnect_in_a_sweep_claims_nothing_of_the_old_session)
+TEST(reconnect_in_a_sweep_claims_nothing_of_the_old_session)
 {
 	uint32_t n;
 
@@ -440,9 +429,8 @@ START_TEST(reconnect_in_a_sweep_claims_nothing_of_the_old_session)
 	put_n(0, 5);
 	ck_assert_uint_eq(claims(2, refs, n), 0);
 }
-END_TEST
 
-START_TEST(fork_in_a_sweep_leaves_it_to_the_parent)
+TEST(fork_in_a_sweep_leaves_it_to_the_parent)
 {
 	uint32_t n;
 	int status;
@@ -466,32 +454,5 @@ START_TEST(fork_in_a_sweep_leaves_it_to_the_parent)
 	ck_assert_uint_eq(claims(2, refs, n), n);
 	ck_assert_uint_eq(fake_server_count(&srv, MSG_BYE), 0);
 }
-END_TEST
 
-static Suite *suite(void)
-{
-	Suite *s = suite_create("sweep, client");
-	TCase *t = tcase_create("sweep");
-
-	tcase_add_checked_fixture(t, setup, teardown);
-	tcase_add_test(t, idle_handle_claims_what_it_holds_and_nothing_else);
-	tcase_add_test(t, readonly_session_acknowledges_and_claims_nothing);
-	tcase_add_test(
-		t, begin_in_the_middle_of_an_operation_waits_for_its_end);
-	tcase_add_test(t, questions_are_answered_in_order);
-	tcase_add_test(t, begin_is_handled_by_the_next_operation);
-	tcase_add_test(t, begin_does_not_wait_for_an_operation_that_waits_for_a_migration);
-	tcase_add_test(t, batch_with_a_waiting_item_gives_the_next_its_own_block);
-	tcase_add_test(t, grants_in_transit_are_claimed);
-	tcase_add_test(t, messages_of_older_sweeps_are_ignored);
-	tcase_add_test(t, end_before_the_acknowledgement_ends_the_sweep);
-	tcase_add_test(t, close_during_a_sweep_names_what_was_held);
-	tcase_add_test(t, close_after_a_sweep_names_nothing);
-	tcase_add_test(t, close_with_a_full_journal_sends_no_bye);
-	tcase_add_test(t, reconnect_in_a_sweep_claims_nothing_of_the_old_session);
-	tcase_add_test(t, fork_in_a_sweep_leaves_it_to_the_parent);
-	suite_add_tcase(s, t);
-	return s;
-}
-
-TEST_MAIN(suite())
+TEST_SUITE("sweep, client")

@@ -7,10 +7,13 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
+#include "tests/rig/cases.h"
 #include "tests/rig/sweep_rig.h"
 
+TEST_GROUP(.setup = setup, .teardown = teardown);
+
 /* Killed during its work, by the library. */
-START_TEST(published_blocks_of_the_dead_stay)
+TEST(published_blocks_of_the_dead_stay)
 {
 	struct farkv *kv;
 	char key[16];
@@ -44,14 +47,13 @@ START_TEST(published_blocks_of_the_dead_stay)
 	farkv_close(kv);
 	ck_assert_uint_eq(check().blocks_held, 0);
 }
-END_TEST
 
 /*
  * A child created without the library's knowledge, as sandboxes and runtimes do, or one
  * between vfork() and exec(), has a copy of the socket, which says nothing about its
  * parent.
  */
-START_TEST(dead_process_is_found_though_a_child_has_its_socket)
+TEST(dead_process_is_found_though_a_child_has_its_socket)
 {
 	int pipes[2], fd = writer();
 	pid_t pid, child = 0;
@@ -94,13 +96,12 @@ START_TEST(dead_process_is_found_though_a_child_has_its_socket)
 	close(pipes[1]);
 	say_bye(fd);
 }
-END_TEST
 
 /*
  * Between question and answer a client dies that may have put a candidate into a slot
  * that was visited before: nobody would claim it.
  */
-START_TEST(death_during_a_sweep_restarts_it)
+TEST(death_during_a_sweep_restarts_it)
 {
 	int fd = writer(), other = writer();
 	struct victim first = victim_new(true), second = victim_new(true);
@@ -136,14 +137,13 @@ START_TEST(death_during_a_sweep_restarts_it)
 	ck_assert_uint_eq(stats().sweeps, 1);
 	say_bye(fd);
 }
-END_TEST
 
 /*
  * The death of the last session that owed an answer stopped a sweep. Before the next
  * begins another session comes and goes: all candidates, claimed or not, are asked about
  * again.
  */
-START_TEST(candidates_of_a_stopped_sweep_stay)
+TEST(candidates_of_a_stopped_sweep_stay)
 {
 	int fd = writer();
 	struct victim first = victim_new(true), second = victim_new(true);
@@ -172,7 +172,6 @@ START_TEST(candidates_of_a_stopped_sweep_stay)
 	check_alive(fd);
 	say_bye(fd);
 }
-END_TEST
 
 /* Four die, and a sweep has begun once more; `fd` owes it an answer. Returns its number. */
 static uint64_t three_starts_in_vain(int fd)
@@ -192,7 +191,7 @@ static uint64_t three_starts_in_vain(int fd)
 }
 
 /* A client that is always replaced by one that dies must not prevent sweeps from ending. */
-START_TEST(new_writers_wait_after_three_failed_starts)
+TEST(new_writers_wait_after_three_failed_starts)
 {
 	static const struct msg hello = {.type = MSG_HELLO, .req = 1};
 	int fd = writer(), waits, reader;
@@ -213,10 +212,9 @@ START_TEST(new_writers_wait_after_three_failed_starts)
 	say_bye(reader);
 	say_bye(fd);
 }
-END_TEST
 
 /* ... but not reconnecting writers: the sweep may wait for handles of the same thread. */
-START_TEST(reconnecting_writers_do_not_wait)
+TEST(reconnecting_writers_do_not_wait)
 {
 	struct msg hello = {.type = MSG_HELLO, .req = 1}, welcome;
 	int fd = writer(), reader, waits, back;
@@ -243,10 +241,9 @@ START_TEST(reconnecting_writers_do_not_wait)
 	say_bye(reader);
 	say_bye(fd);
 }
-END_TEST
 
 /* ... but not forever, if they keep dying. */
-START_TEST(new_writers_are_let_in_after_ten_failed_starts)
+TEST(new_writers_are_let_in_after_ten_failed_starts)
 {
 	static const struct msg hello = {.type = MSG_HELLO, .req = 1};
 	struct victim v[12];
@@ -274,10 +271,9 @@ START_TEST(new_writers_are_let_in_after_ten_failed_starts)
 	say_bye(waits);
 	say_bye(fd);
 }
-END_TEST
 
 /* No sweep can begin while a process lingers, so new writers do not wait. */
-START_TEST(new_writers_do_not_wait_for_a_lingering_process)
+TEST(new_writers_do_not_wait_for_a_lingering_process)
 {
 	static const struct msg hello = {.type = MSG_HELLO, .req = 1};
 	struct victim v[3];
@@ -305,7 +301,6 @@ START_TEST(new_writers_do_not_wait_for_a_lingering_process)
 	say_bye(waits);
 	say_bye(fd);
 }
-END_TEST
 
 #define KILLS 9
 
@@ -338,7 +333,7 @@ static pid_t worker_new(unsigned seed)
 	return pid;
 }
 
-START_TEST(clients_die_at_any_moment_and_nothing_is_lost)
+TEST(clients_die_at_any_moment_and_nothing_is_lost)
 {
 	struct farkv_fsck f;
 	pid_t pid[4];
@@ -369,26 +364,5 @@ START_TEST(clients_die_at_any_moment_and_nothing_is_lost)
 	ck_assert_uint_eq(f.out_bytes, f.live_bytes + f.dead_bytes);
 	ck_assert_uint_gt(f.items, 1000);
 }
-END_TEST
 
-static Suite *suite(void)
-{
-	Suite *s = suite_create("sweep, deaths");
-	TCase *t = tcase_create("deaths");
-
-	real_server_require();
-	tcase_add_checked_fixture(t, setup, teardown);
-	tcase_add_test(t, published_blocks_of_the_dead_stay);
-	tcase_add_test(t, dead_process_is_found_though_a_child_has_its_socket);
-	tcase_add_test(t, death_during_a_sweep_restarts_it);
-	tcase_add_test(t, candidates_of_a_stopped_sweep_stay);
-	tcase_add_test(t, new_writers_wait_after_three_failed_starts);
-	tcase_add_test(t, reconnecting_writers_do_not_wait);
-	tcase_add_test(t, new_writers_are_let_in_after_ten_failed_starts);
-	tcase_add_test(t, new_writers_do_not_wait_for_a_lingering_process);
-	tcase_add_test(t, clients_die_at_any_moment_and_nothing_is_lost);
-	suite_add_tcase(s, t);
-	return s;
-}
-
-TEST_MAIN(suite())
+TEST_SUITE("sweep, deaths", real_server_require())

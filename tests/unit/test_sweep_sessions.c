@@ -5,10 +5,13 @@
  */
 #include "config.h"
 
+#include "tests/rig/cases.h"
 #include "tests/rig/sweep_rig.h"
 
+TEST_GROUP(.setup = setup, .teardown = teardown);
+
 /* The blocks that it names on leaving are no answer, and come in several messages. */
-START_TEST(session_that_leaves_during_a_sweep_names_its_blocks_first)
+TEST(session_that_leaves_during_a_sweep_names_its_blocks_first)
 {
 	struct block_ref own[5], odd;
 	int fd = writer(), leaver = writer();
@@ -41,9 +44,8 @@ START_TEST(session_that_leaves_during_a_sweep_names_its_blocks_first)
 	ck_assert_uint_eq(stats().blocks_granted, 5);
 	say_bye(fd);
 }
-END_TEST
 
-START_TEST(session_that_joins_during_a_sweep_takes_part)
+TEST(session_that_joins_during_a_sweep_takes_part)
 {
 	struct block_ref granted[4];
 	int fd = writer(), comer;
@@ -72,10 +74,9 @@ START_TEST(session_that_joins_during_a_sweep_takes_part)
 	say_bye(comer);
 	say_bye(fd);
 }
-END_TEST
 
 /* In shared memory a closed socket proves nothing while the process lives. */
-START_TEST(lingering_process_is_waited_for)
+TEST(lingering_process_is_waited_for)
 {
 	struct msg w, hello = {.type = MSG_HELLO, .req = 1};
 	struct block_ref refs[BLOCKS];
@@ -103,10 +104,9 @@ START_TEST(lingering_process_is_waited_for)
 	ck_assert_uint_eq(stats().blocks_swept, BLOCKS);
 	say_bye(fd);
 }
-END_TEST
 
 /* It never had the region: only a busy server delays. */
-START_TEST(client_that_left_before_its_welcome_is_not_waited_for)
+TEST(client_that_left_before_its_welcome_is_not_waited_for)
 {
 	static const struct msg hello = {.type = MSG_HELLO, .req = 1};
 	int fd;
@@ -120,9 +120,8 @@ START_TEST(client_that_left_before_its_welcome_is_not_waited_for)
 	ck_assert_uint_eq(check().undecided, FARKV_FSCK_DECIDED);
 	ck_assert_uint_eq(stats().sweep_deaths, 0);
 }
-END_TEST
 
-START_TEST(fsck_names_the_session_that_does_not_answer)
+TEST(fsck_names_the_session_that_does_not_answer)
 {
 	struct msg w;
 	int fd = raw_session(srv.path, MSG_ROLE_RW, &w);
@@ -138,23 +137,5 @@ START_TEST(fsck_names_the_session_that_does_not_answer)
 	ck_assert_uint_eq(f.undecided, FARKV_FSCK_DECIDED);
 	ck_assert_uint_eq(f.silent_session + f.silent_pid, 0);
 }
-END_TEST
 
-static Suite *suite(void)
-{
-	Suite *s = suite_create("sweep, sessions");
-	TCase *t = tcase_create("sessions");
-
-	real_server_require();
-	tcase_add_checked_fixture(t, setup, teardown);
-	tcase_add_test(t, session_that_leaves_during_a_sweep_names_its_blocks_first);
-	tcase_add_test(t, session_that_joins_during_a_sweep_takes_part);
-	tcase_add_test(t, lingering_process_is_waited_for);
-	tcase_add_test(
-		t, client_that_left_before_its_welcome_is_not_waited_for);
-	tcase_add_test(t, fsck_names_the_session_that_does_not_answer);
-	suite_add_tcase(s, t);
-	return s;
-}
-
-TEST_MAIN(suite())
+TEST_SUITE("sweep, sessions", real_server_require())

@@ -12,7 +12,7 @@
 #include "bench/gen/trace.h"
 #include "common/base/err.h"
 #include "common/base/util.h"
-#include "tests/rig/test_main.h"
+#include "tests/rig/cases.h"
 
 static struct trace t;
 static char path[64];
@@ -54,7 +54,7 @@ static void has_request(size_t i, struct trace_request want)
 	ck_assert_uint_eq(q->op, want.op);
 }
 
-START_TEST(csv_line_with_any_fields_is_read)
+TEST(csv_line_with_any_fields_is_read)
 {
 	loads("Time,key,size,op,ttl\n"
 	      "0,a,100\n"
@@ -81,9 +81,8 @@ START_TEST(csv_line_with_any_fields_is_read)
 	ck_assert_uint_eq(t.ttl_line, 5);
 	trace_free(&t);
 }
-END_TEST
 
-START_TEST(json_line_gives_the_blocks_in_order)
+TEST(json_line_gives_the_blocks_in_order)
 {
 	loads("{\"timestamp\": 27482.5, \"input_length\": 6955, "
 	      "\"output_length\": 52, \"hash_ids\": [46, 47,48]}\n"
@@ -104,9 +103,8 @@ START_TEST(json_line_gives_the_blocks_in_order)
 	ck_assert_uint_eq(t.size_max, 3);
 	trace_free(&t);
 }
-END_TEST
 
-START_TEST(trace_of_many_keys_has_each_once)
+TEST(trace_of_many_keys_has_each_once)
 {
 	size_t room = 64 * 30000, len = 0;
 	char *text = malloc(room), key[32];
@@ -126,7 +124,6 @@ START_TEST(trace_of_many_keys_has_each_once)
 	trace_free(&t);
 	free(text);
 }
-END_TEST
 
 #define KEY_50 "12345678901234567890123456789012345678901234567890"
 #define KEY_250 KEY_50 KEY_50 KEY_50 KEY_50 KEY_50
@@ -178,7 +175,7 @@ static const struct {
 	{"{\"timestamp\":1,\"hash_ids\":[1],\n", "expected \"name\": value", 1},
 };
 
-START_TEST(bad_line_is_refused_by_its_number)
+TEST_EACH(bad_line_is_refused_by_its_number, bad)
 {
 	char where[128];
 	int err;
@@ -195,39 +192,20 @@ START_TEST(bad_line_is_refused_by_its_number)
 	ck_assert_ptr_null(t.requests);
 	ck_assert_ptr_null(t.keys);
 }
-END_TEST
 
-START_TEST(byte_0_in_a_line_is_refused)
+TEST(byte_0_in_a_line_is_refused)
 {
 	static const char text[] = "1,a,1\n1,b\0,1\n";
 
 	ck_assert_int_eq(load(text, sizeof(text) - 1), FARKV_EINVAL);
 	ck_assert_ptr_nonnull(strstr(err_detail(), ":2: a byte 0"));
 }
-END_TEST
 
-START_TEST(file_that_is_missing_or_a_folder_is_named)
+TEST(file_that_is_missing_or_a_folder_is_named)
 {
 	ck_assert_int_eq(trace_load("/nowhere/trace.csv", &t), FARKV_ESYS);
 	ck_assert_ptr_nonnull(strstr(err_detail(), "/nowhere/trace.csv"));
 	ck_assert_int_eq(trace_load("/", &t), FARKV_ESYS);
 }
-END_TEST
 
-static Suite *suite(void)
-{
-	Suite *s = suite_create("trace");
-	TCase *c = tcase_create("trace");
-
-	tcase_add_test(c, csv_line_with_any_fields_is_read);
-	tcase_add_test(c, json_line_gives_the_blocks_in_order);
-	tcase_add_test(c, trace_of_many_keys_has_each_once);
-	tcase_add_loop_test(c, bad_line_is_refused_by_its_number, 0,
-			    ARRAY_SIZE(bad));
-	tcase_add_test(c, byte_0_in_a_line_is_refused);
-	tcase_add_test(c, file_that_is_missing_or_a_folder_is_named);
-	suite_add_tcase(s, c);
-	return s;
-}
-
-TEST_MAIN(suite())
+TEST_SUITE("trace")

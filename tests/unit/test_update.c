@@ -17,9 +17,9 @@
 
 #include "client/conn.h"
 #include "common/base/util.h"
+#include "tests/rig/cases.h"
 #include "tests/rig/e2e.h"
 #include "tests/rig/real_server.h"
-#include "tests/rig/test_main.h"
 
 #define PROCESSES 6
 #define TIMES 300
@@ -50,7 +50,9 @@ static struct farkv_incr_options by(uint64_t delta)
 
 /* ---- counters ------------------------------------------------------------------------- */
 
-START_TEST(number_goes_up_and_down_as_memcached_does_it)
+TEST_GROUP(.setup = setup, .teardown = teardown);
+
+TEST(number_goes_up_and_down_as_memcached_does_it)
 {
 	static const struct {
 		const char *from;
@@ -80,9 +82,8 @@ START_TEST(number_goes_up_and_down_as_memcached_does_it)
 		ck_assert_uint_eq(number, strtoull(rows[i].to, NULL, 10));
 	}
 }
-END_TEST
 
-START_TEST(number_counts_by_one_without_options)
+TEST(number_counts_by_one_without_options)
 {
 	uint64_t number;
 
@@ -94,9 +95,8 @@ START_TEST(number_counts_by_one_without_options)
 	ck_assert_uint_eq(number, 42);
 	e2e_expect_str(kv, "n", "42");
 }
-END_TEST
 
-START_TEST(value_that_is_no_number_is_left_alone)
+TEST(value_that_is_no_number_is_left_alone)
 {
 	static const char *const texts[] = {"", " ", "x", "-1", "+1", " 1", "1x", "1 2", "0x10", "1\n",
 					    "1.5", "18446744073709551616",
@@ -114,9 +114,8 @@ START_TEST(value_that_is_no_number_is_left_alone)
 		ck_assert_uint_eq(e2e_version(kv, "n"), version);
 	}
 }
-END_TEST
 
-START_TEST(counter_begins_at_its_initial_value)
+TEST(counter_begins_at_its_initial_value)
 {
 	struct farkv_incr_options o = by(5);
 	uint64_t number = 77;
@@ -138,7 +137,6 @@ START_TEST(counter_begins_at_its_initial_value)
 	ck_assert_uint_eq(number, 0);
 	e2e_expect_str(kv, "n", "0");
 }
-END_TEST
 
 static void check_time(const char *key, uint64_t least_ms, uint64_t most_ms, uint32_t user)
 {
@@ -150,7 +148,7 @@ static void check_time(const char *key, uint64_t least_ms, uint64_t most_ms, uin
 	ck_assert_uint_eq(v.user, user);
 }
 
-START_TEST(new_counter_expires_and_a_count_does_not_prolong_it)
+TEST(new_counter_expires_and_a_count_does_not_prolong_it)
 {
 	struct farkv_incr_options o = by(5);
 
@@ -166,9 +164,8 @@ START_TEST(new_counter_expires_and_a_count_does_not_prolong_it)
 	OK(farkv_incr(kv, "n", 1, &o, NULL));
 	check_time("n", 0, 0, 0);
 }
-END_TEST
 
-START_TEST(change_keeps_time_and_user_word)
+TEST(change_keeps_time_and_user_word)
 {
 	/* Milliseconds, seconds, never. */
 	static const uint64_t ttls[] = {1000000, UINT64_C(3000000000), 0};
@@ -188,9 +185,8 @@ START_TEST(change_keeps_time_and_user_word)
 		e2e_expect_str(kv, "n", "123");
 	}
 }
-END_TEST
 
-START_TEST(options_that_are_wrong_are_refused)
+TEST(options_that_are_wrong_are_refused)
 {
 	struct farkv_incr_options o[5] = {by(1), by(1), by(1), by(1), by(1)};
 
@@ -214,9 +210,8 @@ START_TEST(options_that_are_wrong_are_refused)
 	FAILS(FARKV_ETOOLARGE, farkv_append(kv, "n", 1, "x", SIZE_MAX));
 	e2e_expect_str(kv, "n", "1");
 }
-END_TEST
 
-START_TEST(reader_may_not_count_or_append)
+TEST(reader_may_not_count_or_append)
 {
 	struct farkv *reader;
 
@@ -228,11 +223,10 @@ START_TEST(reader_may_not_count_or_append)
 	e2e_expect_str(reader, "n", "1");
 	farkv_close(reader);
 }
-END_TEST
 
 /* ---- appends -------------------------------------------------------------------------- */
 
-START_TEST(value_grows_at_either_end)
+TEST(value_grows_at_either_end)
 {
 	FAILS(FARKV_ENOTFOUND, farkv_append(kv, "k", 1, "x", 1));
 	FAILS(FARKV_ENOTFOUND, farkv_prepend(kv, "k", 1, "x", 1));
@@ -249,10 +243,9 @@ START_TEST(value_grows_at_either_end)
 	OK(e2e_del(kv, "k"));
 	FAILS(FARKV_ENOTFOUND, farkv_append(kv, "k", 1, "x", 1));
 }
-END_TEST
 
 /* Through all size classes, up to the store's limit. */
-START_TEST(value_grows_up_to_the_limit)
+TEST(value_grows_up_to_the_limit)
 {
 	static uint8_t want[1 << 20];
 	size_t len = 0, limit = sizeof(want);
@@ -271,9 +264,8 @@ START_TEST(value_grows_up_to_the_limit)
 	FAILS(FARKV_ETOOLARGE, farkv_prepend(kv, "k", 1, "x", 1));
 	e2e_expect(kv, "k", 1, want, limit);
 }
-END_TEST
 
-START_TEST(data_that_are_too_long_are_not_read)
+TEST(data_that_are_too_long_are_not_read)
 {
 	size_t limit = 1 << 20;
 	void *data = mmap(NULL, limit, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -286,10 +278,9 @@ START_TEST(data_that_are_too_long_are_not_read)
 	e2e_expect_str(kv, "k", "x");
 	munmap(data, limit);
 }
-END_TEST
 
 /* What the last call returned may be key and data of the next. */
-START_TEST(value_that_was_got_is_appended_to_itself)
+TEST(value_that_was_got_is_appended_to_itself)
 {
 	static const size_t lengths[] = {1, 100, 640, 5000, 200000};
 	static uint8_t want[400000];
@@ -314,7 +305,6 @@ START_TEST(value_that_was_got_is_appended_to_itself)
 	OK(farkv_incr(kv, v.data, v.len, NULL, NULL));
 	e2e_expect_str(kv, "n", "9");
 }
-END_TEST
 
 /* ---- others write in between ------------------------------------------------------------ */
 
@@ -389,7 +379,9 @@ static void rival_appends(void)
 	OK(farkv_append(rival, "k", 1, "his", 3));
 }
 
-START_TEST(count_that_loses_is_done_on_the_new_value)
+TEST_GROUP(.setup = setup_rival, .teardown = teardown_rival, .skip = real_server_is_remote);
+
+TEST(count_that_loses_is_done_on_the_new_value)
 {
 	struct farkv_incr_options o = by(100);
 	uint64_t number;
@@ -406,10 +398,9 @@ START_TEST(count_that_loses_is_done_on_the_new_value)
 	ck_assert_uint_eq(acted, 3);
 	e2e_expect_str(rival, "k", "not minehishishis");
 }
-END_TEST
 
 /* The last call's value is data of this one, over all its attempts. */
-START_TEST(append_that_loses_keeps_the_data_that_a_get_returned)
+TEST(append_that_loses_keeps_the_data_that_a_get_returned)
 {
 	struct farkv_value v;
 
@@ -421,9 +412,8 @@ START_TEST(append_that_loses_keeps_the_data_that_a_get_returned)
 	ck_assert_uint_eq(acted, 3);
 	e2e_expect_str(rival, "k", "minehishishistail");
 }
-END_TEST
 
-START_TEST(count_of_a_key_that_goes_or_comes_begins_again)
+TEST(count_of_a_key_that_goes_or_comes_begins_again)
 {
 	struct farkv_incr_options o = by(1);
 	uint64_t number;
@@ -445,9 +435,8 @@ START_TEST(count_of_a_key_that_goes_or_comes_begins_again)
 	ck_assert_uint_eq(number, 30);
 	e2e_expect_str(rival, "n", "30");
 }
-END_TEST
 
-START_TEST(count_that_always_loses_ends_at_its_deadline)
+TEST(count_that_always_loses_ends_at_its_deadline)
 {
 	uint64_t number = 77, rivals;
 	char text[24];
@@ -463,7 +452,6 @@ START_TEST(count_that_always_loses_ends_at_its_deadline)
 	OK(farkv_incr(kv, "n", 1, NULL, &number));
 	ck_assert_uint_eq(number, rivals + 1);
 }
-END_TEST
 
 /* ---- connections that break -------------------------------------------------------------- */
 
@@ -518,11 +506,13 @@ static uint64_t stored_number(void)
 	return strtoull(text, NULL, 10);
 }
 
+TEST_GROUP(.setup = setup_breaking, .teardown = teardown, .skip = real_server_is_remote);
+
 /*
  * Nobody else writes, so each outcome can be found out, and it is counted once. Only a barrier
  * hides it, that of a sweep after sessions lost before: then it is tried again.
  */
-START_TEST(count_whose_connection_breaks_is_done_once)
+TEST_LOOP(count_whose_connection_breaks_is_done_once, 0, 2)
 {
 	uint64_t number, want = 0;
 
@@ -540,7 +530,6 @@ START_TEST(count_whose_connection_breaks_is_done_once)
 		ck_assert_uint_eq(number, ++want);
 	}
 }
-END_TEST
 
 /* ---- several processes --------------------------------------------------------------------- */
 
@@ -583,8 +572,10 @@ static void wait_child(pid_t pid)
 	ck_assert(WIFEXITED(status) && WEXITSTATUS(status) == 0);
 }
 
+TEST_GROUP(.setup = setup, .teardown = teardown);
+
 /* Each adds as much more than it subtracts as there are rounds; nothing is lost or done twice. */
-START_TEST(sum_of_several_processes_is_exact)
+TEST(sum_of_several_processes_is_exact)
 {
 	size_t marks[PROCESSES] = {0}, each = (TIMES + 7) / 8;
 	pid_t pids[PROCESSES];
@@ -609,50 +600,5 @@ START_TEST(sum_of_several_processes_is_exact)
 	for (unsigned i = 0; i < PROCESSES; i++)
 		ck_assert_uint_eq(marks[i], each);
 }
-END_TEST
 
-static Suite *suite(void)
-{
-	Suite *s = suite_create("update");
-	TCase *t = tcase_create("update");
-
-	real_server_require();
-	tcase_add_checked_fixture(t, setup, teardown);
-	tcase_add_test(t, number_goes_up_and_down_as_memcached_does_it);
-	tcase_add_test(t, number_counts_by_one_without_options);
-	tcase_add_test(t, value_that_is_no_number_is_left_alone);
-	tcase_add_test(t, counter_begins_at_its_initial_value);
-	tcase_add_test(t, new_counter_expires_and_a_count_does_not_prolong_it);
-	tcase_add_test(t, change_keeps_time_and_user_word);
-	tcase_add_test(t, options_that_are_wrong_are_refused);
-	tcase_add_test(t, reader_may_not_count_or_append);
-	tcase_add_test(t, value_grows_at_either_end);
-	tcase_add_test(t, value_grows_up_to_the_limit);
-	tcase_add_test(t, data_that_are_too_long_are_not_read);
-	tcase_add_test(t, value_that_was_got_is_appended_to_itself);
-	suite_add_tcase(s, t);
-
-	t = tcase_create("processes");
-	tcase_set_timeout(t, 60);
-	tcase_add_checked_fixture(t, setup, teardown);
-	tcase_add_test(t, sum_of_several_processes_is_exact);
-	suite_add_tcase(s, t);
-
-	if (real_server_is_remote())
-		return s; /* the lanes below are of shared memory */
-	t = tcase_create("rivals");
-	tcase_add_checked_fixture(t, setup_rival, teardown_rival);
-	tcase_add_test(t, count_that_loses_is_done_on_the_new_value);
-	tcase_add_test(t, append_that_loses_keeps_the_data_that_a_get_returned);
-	tcase_add_test(t, count_of_a_key_that_goes_or_comes_begins_again);
-	tcase_add_test(t, count_that_always_loses_ends_at_its_deadline);
-	suite_add_tcase(s, t);
-
-	t = tcase_create("breaks");
-	tcase_add_checked_fixture(t, setup_breaking, teardown);
-	tcase_add_loop_test(t, count_whose_connection_breaks_is_done_once, 0, 2);
-	suite_add_tcase(s, t);
-	return s;
-}
-
-TEST_MAIN(suite())
+TEST_SUITE("update", real_server_require())

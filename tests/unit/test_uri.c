@@ -12,7 +12,7 @@
 #include <farkv.h>
 
 #include "common/base/err.h"
-#include "tests/rig/test_main.h"
+#include "tests/rig/cases.h"
 
 #define LONG100                                                                \
 	"aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"                   \
@@ -38,7 +38,7 @@ static const struct {
 	{"/" LONG100 "123456", "/" LONG100 "123456"}, /* 107 bytes */
 };
 
-START_TEST(uri_well_formed_is_parsed)
+TEST_EACH(uri_well_formed_is_parsed, good)
 {
 	struct uri u;
 
@@ -46,7 +46,6 @@ START_TEST(uri_well_formed_is_parsed)
 	ck_assert_int_eq(uri_resolve(good[_i].text, &u), 0);
 	ck_assert_str_eq(u.path, good[_i].path);
 }
-END_TEST
 
 static const struct {
 	const char *text, *path, *keys, *key;
@@ -57,7 +56,7 @@ static const struct {
 	{"shm:///a?", "/a", "", ""},
 };
 
-START_TEST(uri_resolve_socket_with_a_key)
+TEST_EACH(uri_resolve_socket_with_a_key, keyed)
 {
 	struct uri u;
 
@@ -69,7 +68,6 @@ START_TEST(uri_resolve_socket_with_a_key)
 	ck_assert_str_eq(u.key, keyed[_i].key);
 	ck_assert_str_eq(u.host, "");
 }
-END_TEST
 
 static const struct {
 	const char *text;
@@ -133,7 +131,7 @@ static const struct {
 	{"kv://host?key=" LONG100, FARKV_EURI, "too long"},
 };
 
-START_TEST(uri_malformed_is_refused)
+TEST_EACH(uri_malformed_is_refused, bad)
 {
 	struct uri u, poison;
 
@@ -148,7 +146,6 @@ START_TEST(uri_malformed_is_refused)
 		ck_assert_ptr_nonnull(strstr(err_detail(), "shm:///"));
 	ck_assert_mem_eq(&u, &poison, sizeof(u));
 }
-END_TEST
 
 static const struct {
 	const char *text, *host, *port, *keys, *key, *shown;
@@ -172,7 +169,7 @@ static const struct {
 	 "kv://[fe80::1%2525]:7670", 14, 0},
 };
 
-START_TEST(uri_of_rdma_has_host_and_port)
+TEST_EACH(uri_of_rdma_has_host_and_port, kv)
 {
 	struct uri u;
 
@@ -187,9 +184,8 @@ START_TEST(uri_of_rdma_has_host_and_port)
 	ck_assert_uint_eq(u.ack_timeout, kv[_i].ack_timeout);
 	ck_assert_uint_eq(u.tos, kv[_i].tos);
 }
-END_TEST
 
-START_TEST(uri_of_long_garbage_is_refused)
+TEST(uri_of_long_garbage_is_refused)
 {
 	char text[5000];
 	struct uri u;
@@ -200,9 +196,8 @@ START_TEST(uri_of_long_garbage_is_refused)
 	ck_assert_uint_lt(strlen(err_detail()), 400);
 	ck_assert_ptr_nonnull(strstr(err_detail(), "xxx..."));
 }
-END_TEST
 
-START_TEST(uri_missing_is_the_default)
+TEST(uri_missing_is_the_default)
 {
 	char dir[] = "/tmp/farkv-XXXXXX", path[64];
 	struct uri u;
@@ -230,7 +225,6 @@ START_TEST(uri_missing_is_the_default)
 	rmdir(path);
 	rmdir(dir);
 }
-END_TEST
 
 static const struct {
 	const char *text;
@@ -250,7 +244,7 @@ static const struct {
 	{"kv://h,shm:///a?key=x,kv://i,j", {"kv://h:7670", "/a", "kv://i:7670", "kv://j:7670"}},
 };
 
-START_TEST(uri_list_of_servers_is_split)
+TEST_EACH(uri_list_of_servers_is_split, lists)
 {
 	struct uri *list;
 	size_t n;
@@ -263,10 +257,9 @@ START_TEST(uri_list_of_servers_is_split)
 	ck_assert(n == 4 || !lists[_i].shown[n]);
 	free(list);
 }
-END_TEST
 
 /* What follows the hosts is for each of them. */
-START_TEST(uri_list_of_hosts_shares_what_follows)
+TEST(uri_list_of_hosts_shares_what_follows)
 {
 	struct uri *list;
 	size_t n;
@@ -282,9 +275,8 @@ START_TEST(uri_list_of_hosts_shares_what_follows)
 	ck_assert_str_eq(list[1].port, "9");
 	free(list);
 }
-END_TEST
 
-START_TEST(uri_list_with_a_malformed_address_is_refused)
+TEST(uri_list_with_a_malformed_address_is_refused)
 {
 	static const char *const texts[] = {"", "shm:///a,shm:", "shm:///a,kv://", "kv://a,,b",
 					    "kv://a,", "kv://,a", "kv://a,b:0", "kv://a,b?tos=x",
@@ -300,25 +292,5 @@ START_TEST(uri_list_with_a_malformed_address_is_refused)
 	ck_assert_int_eq(uri_resolve_list(many, &list, &n), FARKV_EURI);
 	ck_assert_ptr_null(list);
 }
-END_TEST
 
-static Suite *suite(void)
-{
-	Suite *s = suite_create("uri");
-	TCase *t = tcase_create("uri");
-
-	tcase_add_loop_test(t, uri_well_formed_is_parsed, 0, sizeof(good) / sizeof(good[0]));
-	tcase_add_loop_test(t, uri_malformed_is_refused, 0, sizeof(bad) / sizeof(bad[0]));
-	tcase_add_loop_test(t, uri_of_rdma_has_host_and_port, 0, sizeof(kv) / sizeof(kv[0]));
-	tcase_add_loop_test(t, uri_resolve_socket_with_a_key, 0,
-			    sizeof(keyed) / sizeof(keyed[0]));
-	tcase_add_loop_test(t, uri_list_of_servers_is_split, 0, sizeof(lists) / sizeof(lists[0]));
-	tcase_add_test(t, uri_list_of_hosts_shares_what_follows);
-	tcase_add_test(t, uri_list_with_a_malformed_address_is_refused);
-	tcase_add_test(t, uri_of_long_garbage_is_refused);
-	tcase_add_test(t, uri_missing_is_the_default);
-	suite_add_tcase(s, t);
-	return s;
-}
-
-TEST_MAIN(suite())
+TEST_SUITE("uri")

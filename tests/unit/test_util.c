@@ -21,7 +21,7 @@
 #include "common/base/sockpath.h"
 #include "common/base/textfile.h"
 #include "common/base/util.h"
-#include "tests/rig/test_main.h"
+#include "tests/rig/cases.h"
 
 static const struct {
 	const char *text;
@@ -34,14 +34,13 @@ static const struct {
 	{"18446744073709551615", 1, UINT64_MAX}, {"007", 1, 7},
 };
 
-START_TEST(util_parse_size_good)
+TEST_EACH(util_parse_size_good, sizes)
 {
 	uint64_t v = 4711;
 
 	ck_assert(util_parse_size(sizes[_i].text, sizes[_i].unit, &v));
 	ck_assert_uint_eq(v, sizes[_i].bytes);
 }
-END_TEST
 
 static const char *const bad_sizes[] = {
 	"", " ", " 1", "1 ", "-1", "+1", "1.5g", "g", "1x", "1gg", "1kib2",
@@ -49,14 +48,13 @@ static const char *const bad_sizes[] = {
 	"99999999999999999999999999", "18014398509481984k",
 };
 
-START_TEST(util_parse_size_bad_leaves_the_output)
+TEST_EACH(util_parse_size_bad_leaves_the_output, bad_sizes)
 {
 	uint64_t v = 4711;
 
 	ck_assert(!util_parse_size(bad_sizes[_i], 1, &v));
 	ck_assert_uint_eq(v, 4711);
 }
-END_TEST
 
 static const struct {
 	const char *text;
@@ -66,30 +64,28 @@ static const struct {
 	{"1h", 3600000}, {"7d", 604800000}, {"18446744073709551615ms", UINT64_MAX},
 };
 
-START_TEST(util_parse_duration_good)
+TEST_EACH(util_parse_duration_good, durations)
 {
 	uint64_t v = 4711;
 
 	ck_assert(util_parse_duration(durations[_i].text, &v));
 	ck_assert_uint_eq(v, durations[_i].ms);
 }
-END_TEST
 
 static const char *const bad_durations[] = {
 	"", "s", "-1s", "1.5s", "1 s", "1S", "1sec", "1w", "1ss", "18446744073709551615",
 	"18446744073709551616ms", "213503982335d",
 };
 
-START_TEST(util_parse_duration_bad_leaves_the_output)
+TEST_EACH(util_parse_duration_bad_leaves_the_output, bad_durations)
 {
 	uint64_t v = 4711;
 
 	ck_assert(!util_parse_duration(bad_durations[_i], &v));
 	ck_assert_uint_eq(v, 4711);
 }
-END_TEST
 
-START_TEST(util_parse_u64_whole_text_or_nothing)
+TEST(util_parse_u64_whole_text_or_nothing)
 {
 	uint64_t v = 4711;
 
@@ -101,9 +97,8 @@ START_TEST(util_parse_u64_whole_text_or_nothing)
 	ck_assert(util_parse_u64("18446744073709551615", &v));
 	ck_assert_uint_eq(v, UINT64_MAX);
 }
-END_TEST
 
-START_TEST(util_format_size_examples)
+TEST(util_format_size_examples)
 {
 	char b[24];
 
@@ -118,7 +113,6 @@ START_TEST(util_format_size_examples)
 	ck_assert_str_eq(util_format_size((1 << 20) - 60, b, sizeof(b)),
 			 "1023.9 KiB");
 }
-END_TEST
 
 /* Foreign text, and the part of it that may be shown. */
 static const struct {
@@ -133,7 +127,7 @@ static const struct {
 	{"cut \xc2", "cut \xc2"},
 };
 
-START_TEST(util_one_line_no_control_characters)
+TEST_EACH(util_one_line_no_control_characters, lines)
 {
 	char b[64];
 
@@ -141,9 +135,8 @@ START_TEST(util_one_line_no_control_characters)
 	ck_assert_ptr_eq(util_one_line(b), b);
 	ck_assert_str_eq(b, lines[_i].line);
 }
-END_TEST
 
-START_TEST(err_set_quotes_others_in_one_line)
+TEST(err_set_quotes_others_in_one_line)
 {
 	err_set(FARKV_EURI, "address '%s'", "a\nkvserver: all is well\x1b[2J");
 	ck_assert_str_eq(err_detail(),
@@ -156,7 +149,6 @@ START_TEST(err_set_quotes_others_in_one_line)
 	err_set(FARKV_ESYS, "x");
 	ck_assert_str_eq(err_detail(), "x");
 }
-END_TEST
 
 /* The line that log_error() writes to a pipe in place of stderr. */
 static ssize_t log_line(const char *text, char *buf, size_t cap)
@@ -176,7 +168,7 @@ static ssize_t log_line(const char *text, char *buf, size_t cap)
 	return n;
 }
 
-START_TEST(log_msg_is_one_line_of_bounded_length)
+TEST(log_msg_is_one_line_of_bounded_length)
 {
 	char big[2000], b[4096];
 	ssize_t n;
@@ -191,9 +183,8 @@ START_TEST(log_msg_is_one_line_of_bounded_length)
 	ck_assert_int_eq(n, (int)strlen("test: error: ") + (int)LOG_TEXT_MAX + 1);
 	ck_assert_ptr_eq(memchr(b, '\n', n), b + n - 1);
 }
-END_TEST
 
-START_TEST(log_formats_quote_and_stamp)
+TEST(log_formats_quote_and_stamp)
 {
 	static const struct {
 		enum log_format format;
@@ -225,7 +216,6 @@ START_TEST(log_formats_quote_and_stamp)
 	ck_assert_int_eq(log_line("x", b, sizeof(b)), (int)strlen("test: error: x\n"));
 	ck_assert_mem_eq(b, "test: error: x\n", strlen("test: error: x\n"));
 }
-END_TEST
 
 /* ---- a log that nobody reads ---- */
 
@@ -305,7 +295,7 @@ static unsigned count_lines(const char *text, unsigned *dropped_out)
 	return whole;
 }
 
-START_TEST(log_that_must_not_wait_drops_counts_and_reports)
+TEST_LOOP(log_that_must_not_wait_drops_counts_and_reports, 0, READERS)
 {
 	static char buf[1 << 20];
 	int fds[2], said[2], told[2], status;
@@ -347,9 +337,8 @@ START_TEST(log_that_must_not_wait_drops_counts_and_reports)
 	close(said[0]);
 	close(told[0]);
 }
-END_TEST
 
-START_TEST(err_str_every_number_has_a_text_of_its_own)
+TEST(err_str_every_number_has_a_text_of_its_own)
 {
 	static const int all[] = {
 		FARKV_OK, FARKV_ENOTFOUND, FARKV_EEXISTS, FARKV_EVERSION,
@@ -370,9 +359,8 @@ START_TEST(err_str_every_number_has_a_text_of_its_own)
 	ck_assert_str_eq(err_str(12345), "unknown error");
 	ck_assert_str_eq(err_str(-1), "unknown error");
 }
-END_TEST
 
-START_TEST(err_set_long_line_is_bounded_and_returns_the_number)
+TEST(err_set_long_line_is_bounded_and_returns_the_number)
 {
 	char big[2000];
 
@@ -397,7 +385,6 @@ START_TEST(err_set_long_line_is_bounded_and_returns_the_number)
 	err_clear();
 	ck_assert_str_eq(err_detail(), "");
 }
-END_TEST
 
 static void *other_thread(void *arg)
 {
@@ -407,7 +394,7 @@ static void *other_thread(void *arg)
 	return NULL;
 }
 
-START_TEST(err_detail_belongs_to_the_thread)
+TEST(err_detail_belongs_to_the_thread)
 {
 	pthread_t t;
 
@@ -416,7 +403,6 @@ START_TEST(err_detail_belongs_to_the_thread)
 	pthread_join(t, NULL);
 	ck_assert_str_eq(err_detail(), "mine");
 }
-END_TEST
 
 /* Without a valid XDG_RUNTIME_DIR. */
 static void check_system_default(void)
@@ -431,7 +417,7 @@ static void check_system_default(void)
 	ck_assert_str_eq(path, run ? "/run/farkv/kvserver.sock" : own);
 }
 
-START_TEST(sockpath_follows_the_runtime_folder)
+TEST(sockpath_follows_the_runtime_folder)
 {
 	char path[SOCKPATH_MAX], dir[120];
 
@@ -460,7 +446,6 @@ START_TEST(sockpath_follows_the_runtime_folder)
 	ck_assert_str_eq(path, "as it was");
 	ck_assert_ptr_nonnull(strstr(err_detail(), "longer than 107 bytes"));
 }
-END_TEST
 
 /* A socket at `path`: of a listener, which is returned, or stale. */
 static int socket_at(const char *path, bool live)
@@ -478,7 +463,7 @@ static int socket_at(const char *path, bool live)
 	return -1;
 }
 
-START_TEST(sockpath_first_live_skips_dead_sockets)
+TEST(sockpath_first_live_skips_dead_sockets)
 {
 	char dir[] = "/tmp/sockpath.XXXXXX", names[4][64];
 	const char *all[4];
@@ -504,9 +489,8 @@ START_TEST(sockpath_first_live_skips_dead_sockets)
 		unlink(names[i]);
 	rmdir(dir);
 }
-END_TEST
 
-START_TEST(util_takes_escapes_only_on_a_capable_terminal)
+TEST(util_takes_escapes_only_on_a_capable_terminal)
 {
 	int fds[2];
 
@@ -527,14 +511,13 @@ START_TEST(util_takes_escapes_only_on_a_capable_terminal)
 	close(fds[0]);
 	close(fds[1]);
 }
-END_TEST
 
 static const char *const words[] = {
 	"", "plain", "a b", "it's", "'", "''", "$HOME `id` \\ \"", "a\tb\nc", "*[x]?",
 	"kv://[fe80::1%25eth0]:7670", "\xc3\xa4\xff", "~", "#x", "a;b&c|d<e>f(g)!",
 };
 
-START_TEST(util_shell_word_is_read_back_by_a_shell)
+TEST_EACH(util_shell_word_is_read_back_by_a_shell, words)
 {
 	char word[200], command[300], back[200];
 	size_t n;
@@ -549,9 +532,8 @@ START_TEST(util_shell_word_is_read_back_by_a_shell)
 	ck_assert_int_eq(pclose(f), 0);
 	ck_assert_str_eq(back, words[_i]);
 }
-END_TEST
 
-START_TEST(util_shell_word_plain_is_unchanged_and_a_short_buffer_is_reported)
+TEST(util_shell_word_plain_is_unchanged_and_a_short_buffer_is_reported)
 {
 	char word[13], most[] = "0123456789abc";
 
@@ -567,7 +549,6 @@ START_TEST(util_shell_word_plain_is_unchanged_and_a_short_buffer_is_reported)
 	}
 	ck_assert_str_eq(util_shell_word(most, word, sizeof(word)), "...");
 }
-END_TEST
 
 static const struct {
 	const char *head;
@@ -590,7 +571,7 @@ static const struct {
 	{"hello", 5, NULL},
 };
 
-START_TEST(textfile_check_names_the_kind_and_the_command)
+TEST_EACH(textfile_check_names_the_kind_and_the_command, heads)
 {
 	int err = textfile_check("a b", heads[_i].head, heads[_i].len, "cat");
 
@@ -601,9 +582,8 @@ START_TEST(textfile_check_names_the_kind_and_the_command)
 		ck_assert_msg(strstr(err_detail(), heads[_i].says) != NULL,
 			      "'%s' lacks '%s'", err_detail(), heads[_i].says);
 }
-END_TEST
 
-START_TEST(textfile_undecided_until_the_kind_is_certain)
+TEST_EACH(textfile_undecided_until_the_kind_is_certain, heads)
 {
 	size_t n = 0;
 
@@ -614,44 +594,5 @@ START_TEST(textfile_undecided_until_the_kind_is_certain)
 	ck_assert(textfile_foreign(heads[_i].head, n) ==
 		  textfile_foreign(heads[_i].head, heads[_i].len));
 }
-END_TEST
 
-static Suite *suite(void)
-{
-	Suite *s = suite_create("util");
-	TCase *t = tcase_create("leaves");
-
-	tcase_add_loop_test(t, util_parse_size_good, 0,
-			    (int)ARRAY_SIZE(sizes));
-	tcase_add_loop_test(t, util_parse_size_bad_leaves_the_output, 0,
-			    (int)ARRAY_SIZE(bad_sizes));
-	tcase_add_loop_test(t, util_parse_duration_good, 0,
-			    (int)ARRAY_SIZE(durations));
-	tcase_add_loop_test(t, util_parse_duration_bad_leaves_the_output, 0,
-			    (int)ARRAY_SIZE(bad_durations));
-	tcase_add_test(t, util_parse_u64_whole_text_or_nothing);
-	tcase_add_test(t, util_format_size_examples);
-	tcase_add_loop_test(t, util_one_line_no_control_characters, 0,
-			    (int)ARRAY_SIZE(lines));
-	tcase_add_test(t, err_str_every_number_has_a_text_of_its_own);
-	tcase_add_test(t, err_set_long_line_is_bounded_and_returns_the_number);
-	tcase_add_test(t, err_set_quotes_others_in_one_line);
-	tcase_add_test(t, log_msg_is_one_line_of_bounded_length);
-	tcase_add_test(t, log_formats_quote_and_stamp);
-	tcase_add_loop_test(t, log_that_must_not_wait_drops_counts_and_reports, 0, READERS);
-	tcase_add_test(t, err_detail_belongs_to_the_thread);
-	tcase_add_test(t, sockpath_follows_the_runtime_folder);
-	tcase_add_test(t, sockpath_first_live_skips_dead_sockets);
-	tcase_add_test(t, util_takes_escapes_only_on_a_capable_terminal);
-	tcase_add_loop_test(t, util_shell_word_is_read_back_by_a_shell, 0,
-			    (int)ARRAY_SIZE(words));
-	tcase_add_test(t, util_shell_word_plain_is_unchanged_and_a_short_buffer_is_reported);
-	tcase_add_loop_test(t, textfile_check_names_the_kind_and_the_command, 0,
-			    (int)ARRAY_SIZE(heads));
-	tcase_add_loop_test(t, textfile_undecided_until_the_kind_is_certain, 0,
-			    (int)ARRAY_SIZE(heads));
-	suite_add_tcase(s, t);
-	return s;
-}
-
-TEST_MAIN(suite())
+TEST_SUITE("util")

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "common/index/value_cache.h"
-#include "tests/rig/test_main.h"
+#include "tests/rig/cases.h"
 
 #define BLOCK 96u
 #define MUCH (1u << 20) /* memory: no block replaces another */
@@ -52,7 +52,7 @@ static bool has(uint64_t slot, uint64_t word, size_t bytes)
 	return true;
 }
 
-START_TEST(block_is_found_by_its_slot_and_its_word)
+TEST(block_is_found_by_its_slot_and_its_word)
 {
 	setup(4096);
 	ck_assert(!has(64, 1, BLOCK));
@@ -65,9 +65,8 @@ START_TEST(block_is_found_by_its_slot_and_its_word)
 	ck_assert(!has(64, 1, BLOCK));
 	teardown();
 }
-END_TEST
 
-START_TEST(full_cache_evicts_the_oldest_only)
+TEST(full_cache_evicts_the_oldest_only)
 {
 	unsigned n, first = 0;
 
@@ -92,10 +91,9 @@ START_TEST(full_cache_evicts_the_oldest_only)
 	ck_assert_uint_ge(first, 900);
 	teardown();
 }
-END_TEST
 
 /* As many as fit, to the last byte; one more evicts the first. */
-START_TEST(ring_is_used_to_its_end)
+TEST(ring_is_used_to_its_end)
 {
 	size_t part;
 
@@ -112,10 +110,9 @@ START_TEST(ring_is_used_to_its_end)
 	ck_assert(has(72, 1, 1));
 	teardown();
 }
-END_TEST
 
 /* A block that would be split goes to the start, and overwrites the blocks there. */
-START_TEST(block_that_does_not_fit_at_the_end_goes_to_the_start)
+TEST(block_that_does_not_fit_at_the_end_goes_to_the_start)
 {
 	size_t part;
 
@@ -132,9 +129,8 @@ START_TEST(block_that_does_not_fit_at_the_end_goes_to_the_start)
 	ck_assert(has(32, 1, part));
 	teardown();
 }
-END_TEST
 
-START_TEST(too_large_block_is_not_cached_and_evicts_nothing)
+TEST(too_large_block_is_not_cached_and_evicts_nothing)
 {
 	setup(4096);
 	store(64, 1, BLOCK);
@@ -145,10 +141,9 @@ START_TEST(too_large_block_is_not_cached_and_evicts_nothing)
 	ck_assert(has(72, 1, ring / 8));
 	teardown();
 }
-END_TEST
 
 /* New values of one key do not evict the others. */
-START_TEST(value_of_the_same_length_is_replaced_in_place)
+TEST(value_of_the_same_length_is_replaced_in_place)
 {
 	setup(4096);
 	store(64, 1, BLOCK);
@@ -174,9 +169,8 @@ START_TEST(value_of_the_same_length_is_replaced_in_place)
 	ck_assert(!has(72, 1, BLOCK));
 	teardown();
 }
-END_TEST
 
-START_TEST(barrier_drops_all)
+TEST(barrier_drops_all)
 {
 	setup(4096);
 	value_cache_drop(k);
@@ -190,9 +184,8 @@ START_TEST(barrier_drops_all)
 	ck_assert(!has(16, 1, BLOCK));
 	teardown();
 }
-END_TEST
 
-START_TEST(least_memory_works_and_most_of_a_large_one_is_used)
+TEST(least_memory_works_and_most_of_a_large_one_is_used)
 {
 	unsigned found = 0;
 
@@ -209,23 +202,5 @@ START_TEST(least_memory_works_and_most_of_a_large_one_is_used)
 	ck_assert_uint_ge(found, 2048 * 9 / 10);
 	teardown();
 }
-END_TEST
 
-static Suite *suite(void)
-{
-	Suite *s = suite_create("value cache");
-	TCase *t = tcase_create("value cache");
-
-	tcase_add_test(t, block_is_found_by_its_slot_and_its_word);
-	tcase_add_test(t, full_cache_evicts_the_oldest_only);
-	tcase_add_test(t, ring_is_used_to_its_end);
-	tcase_add_test(t, block_that_does_not_fit_at_the_end_goes_to_the_start);
-	tcase_add_test(t, too_large_block_is_not_cached_and_evicts_nothing);
-	tcase_add_test(t, value_of_the_same_length_is_replaced_in_place);
-	tcase_add_test(t, barrier_drops_all);
-	tcase_add_test(t, least_memory_works_and_most_of_a_large_one_is_used);
-	suite_add_tcase(s, t);
-	return s;
-}
-
-TEST_MAIN(suite())
+TEST_SUITE("value cache")

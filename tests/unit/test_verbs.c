@@ -18,7 +18,7 @@
 #include "common/base/clock.h"
 #include "common/xport/xport.h"
 #include "common/rdma/verbs.h"
-#include "tests/rig/test_main.h"
+#include "tests/rig/cases.h"
 #include "tests/rig/verbs_far.h"
 #include "tests/rig/wr.h"
 
@@ -62,8 +62,10 @@ static struct xport_chain *chains_new(unsigned n, uint8_t each)
 
 /* ---- queues ------------------------------------------------------------------- */
 
+TEST_GROUP(.setup = setup, .teardown = far_close);
+
 /* More than the send queue holds; each CAS needs the one before it. */
-START_TEST(post_1200_cas_at_once_all_happen_in_order)
+TEST(post_1200_cas_at_once_all_happen_in_order)
 {
 	enum { CHAINS = 200 };
 	struct xport_chain *c = chains_new(CHAINS, XPORT_CHAIN_MAX);
@@ -85,9 +87,8 @@ START_TEST(post_1200_cas_at_once_all_happen_in_order)
 	ck_assert_uint_eq(lane->counters.doorbells, 1);
 	free(c);
 }
-END_TEST
 
-START_TEST(post_4000_writes_at_once_none_is_lost)
+TEST(post_4000_writes_at_once_none_is_lost)
 {
 	enum { CHAINS = 1000, EACH = 4 };
 	struct xport_chain *c = chains_new(CHAINS, EACH);
@@ -107,10 +108,9 @@ START_TEST(post_4000_writes_at_once_none_is_lost)
 	xport_mem_free(lane, mem, CHAINS * EACH * 8);
 	free(c);
 }
-END_TEST
 
 /* Without polls the queue fills, and later posts wait in the lane. */
-START_TEST(post_after_post_without_a_poll_complete_in_posting_order)
+TEST(post_after_post_without_a_poll_complete_in_posting_order)
 {
 	enum { POSTS = 400 };
 	struct xport_chain *c = chains_new(POSTS, 3);
@@ -139,11 +139,10 @@ START_TEST(post_after_post_without_a_poll_complete_in_posting_order)
 	xport_mem_free(lane, mem, 2 * POSTS * 8);
 	free(c);
 }
-END_TEST
 
 /* ---- lengths and buffers ---------------------------------------------------------- */
 
-START_TEST(request_longer_than_the_device_takes_arrives_whole)
+TEST(request_longer_than_the_device_takes_arrives_whole)
 {
 	struct xport_chain c = {.n = 1};
 	uint64_t *mem;
@@ -172,10 +171,9 @@ START_TEST(request_longer_than_the_device_takes_arrives_whole)
 	ck_assert_uint_eq(lane->counters.read_bytes, LARGE);
 	xport_mem_free(lane, mem, LARGE);
 }
-END_TEST
 
 /* Small WRITEs are inline: they copy their bytes when they are posted. */
-START_TEST(inline_write_buffer_is_free_after_the_post)
+TEST(inline_write_buffer_is_free_after_the_post)
 {
 	static const uint32_t sizes[] = {1, 7, 8, 63, 64, 128};
 	uint8_t *mem = xport_mem_alloc(lane, 128);
@@ -197,10 +195,9 @@ START_TEST(inline_write_buffer_is_free_after_the_post)
 	}
 	xport_mem_free(lane, mem, 128);
 }
-END_TEST
 
 /* A fenced WRITE sends what the READ before it brought. */
-START_TEST(fenced_write_carries_the_result_of_the_read_before_it)
+TEST(fenced_write_carries_the_result_of_the_read_before_it)
 {
 	static const uint32_t sizes[] = {8, 64, 200, 1000, 9000};
 
@@ -222,7 +219,6 @@ START_TEST(fenced_write_carries_the_result_of_the_read_before_it)
 		xport_mem_free(lane, mem, len);
 	}
 }
-END_TEST
 
 /* Memory that an operation allocates and frees, of several sizes at once. */
 static void use_memory(void)
@@ -245,7 +241,7 @@ static void use_memory(void)
 		xport_mem_free(lane, mem[i], sizes[i]);
 }
 
-START_TEST(memory_that_was_used_before_is_not_registered_again)
+TEST(memory_that_was_used_before_is_not_registered_again)
 {
 	uint64_t before;
 
@@ -256,7 +252,6 @@ START_TEST(memory_that_was_used_before_is_not_registered_again)
 		use_memory();
 	ck_assert_uint_eq(lane->counters.registrations, before);
 }
-END_TEST
 
 /* Memory of the caller, on pages of its own. */
 static uint8_t *map_memory(size_t bytes)
@@ -268,7 +263,7 @@ static uint8_t *map_memory(size_t bytes)
 	return p;
 }
 
-START_TEST(added_memory_carries_segments_until_it_is_removed)
+TEST(added_memory_carries_segments_until_it_is_removed)
 {
 	uint8_t *mine = map_memory(SMALL), *mem = xport_mem_alloc(lane, 64);
 	uint64_t before = lane->counters.registrations;
@@ -314,9 +309,8 @@ START_TEST(added_memory_carries_segments_until_it_is_removed)
 	use_memory();
 	xport_mem_free(lane, mem, 64);
 }
-END_TEST
 
-START_TEST(added_memory_that_may_only_be_read_is_no_destination)
+TEST(added_memory_that_may_only_be_read_is_no_destination)
 {
 	uint8_t *mine = map_memory(SMALL), *mem = xport_mem_alloc(lane, 64);
 	struct xport_chain c = {.n = 1};
@@ -338,10 +332,9 @@ START_TEST(added_memory_that_may_only_be_read_is_no_destination)
 	munmap(mine, SMALL);
 	xport_mem_free(lane, mem, 64);
 }
-END_TEST
 
 /* Longer than the device's longest request: split anywhere, whatever the segments are. */
-START_TEST(long_request_in_segments_arrives_whole)
+TEST(long_request_in_segments_arrives_whole)
 {
 	static const uint32_t tails[] = {8, 9, 4096, (1u << 20) + 3};
 	size_t bytes = LARGE - 8192;
@@ -382,12 +375,11 @@ START_TEST(long_request_in_segments_arrives_whole)
 	}
 	xport_mem_free(lane, mem, 4u << 20);
 }
-END_TEST
 
 /* ---- rights ------------------------------------------------------------------------- */
 
 /* The device refuses one request: those before it happened, none after. */
-START_TEST(wrong_key_in_the_middle_ends_the_chain_where_it_stands)
+TEST(wrong_key_in_the_middle_ends_the_chain_where_it_stands)
 {
 	struct xport_lane *half =
 		far_lane(&(struct far_lane){.wrong_from = SMALL / 2});
@@ -418,9 +410,8 @@ START_TEST(wrong_key_in_the_middle_ends_the_chain_where_it_stands)
 	ck_assert_int_eq(c[1].status, 0);
 	ck_assert_uint_eq(word(24), 7);
 }
-END_TEST
 
-START_TEST(request_across_two_keys_is_refused_and_nothing_posted)
+TEST(request_across_two_keys_is_refused_and_nothing_posted)
 {
 	struct xport_lane *half =
 		far_lane(&(struct far_lane){.wrong_from = SMALL / 2});
@@ -434,10 +425,9 @@ START_TEST(request_across_two_keys_is_refused_and_nothing_posted)
 	ck_assert_uint_eq(word(0), 0);
 	ck_assert_int_eq(xport_broken(half), 0);
 }
-END_TEST
 
 /* A client of the role "ro" that knows the writers' rkey. */
-START_TEST(write_and_cas_of_a_readonly_connection_are_refused_by_the_device)
+TEST_LOOP(write_and_cas_of_a_readonly_connection_are_refused_by_the_device, 0, 2)
 {
 	struct xport_lane *ro = far_lane(
 		&(struct far_lane){.readonly = true, .claims_more = true});
@@ -456,7 +446,6 @@ START_TEST(write_and_cas_of_a_readonly_connection_are_refused_by_the_device)
 	ck_assert_uint_eq(mem[1], 42);
 	ck_assert_uint_eq(word(0), 0);
 }
-END_TEST
 
 /* ---- the domain of atomics ------------------------------------------------------- */
 
@@ -496,7 +485,7 @@ static void *raise_word(void *arg)
 }
 
 /* Two clients and the server itself: no update is lost (I3). */
-START_TEST(cas_of_three_lanes_on_one_word_all_count)
+TEST(cas_of_three_lanes_on_one_word_all_count)
 {
 	struct counter n[3] = {
 		{.lane = lane, .off = 512},
@@ -519,7 +508,6 @@ START_TEST(cas_of_three_lanes_on_one_word_all_count)
 	       n[1].lost, n[2].lost);
 	fflush(stdout);
 }
-END_TEST
 
 /* ---- ends in the middle ------------------------------------------------------------- */
 
@@ -554,7 +542,7 @@ static unsigned check_ends(const struct xport_chain *c, unsigned n)
 	return good;
 }
 
-START_TEST(lane_broken_by_another_thread_ends_all_chains_soon)
+TEST(lane_broken_by_another_thread_ends_all_chains_soon)
 {
 	enum { CHAINS = 3000 };
 	struct xport_chain *c = chains_new(CHAINS, 2);
@@ -585,7 +573,6 @@ START_TEST(lane_broken_by_another_thread_ends_all_chains_soon)
 	ck_assert_uint_eq(c[0].n_done, 0);
 	free(c);
 }
-END_TEST
 
 static void *fence_soon(void *arg)
 {
@@ -600,7 +587,7 @@ static void *fence_soon(void *arg)
  * in bounded time; requests reported as done happened; and after the fence returns
  * nothing changes any more (I6).
  */
-START_TEST(peer_fenced_in_the_middle_ends_the_lane_in_bounded_time)
+TEST(peer_fenced_in_the_middle_ends_the_lane_in_bounded_time)
 {
 	enum { CHAINS = 2000, EACH = 4 };
 	struct xport_chain *c = chains_new(CHAINS, EACH);
@@ -634,10 +621,9 @@ START_TEST(peer_fenced_in_the_middle_ends_the_lane_in_bounded_time)
 	free(fenced);
 	free(c);
 }
-END_TEST
 
 /* A request to a peer that is gone, with nothing in flight before. */
-START_TEST(post_to_a_fenced_peer_fails_in_bounded_time)
+TEST(post_to_a_fenced_peer_fails_in_bounded_time)
 {
 	uint64_t *mem = xport_mem_alloc(lane, 64), began;
 	struct xport_chain c = {.n = 2};
@@ -654,13 +640,12 @@ START_TEST(post_to_a_fenced_peer_fails_in_bounded_time)
 	ck_assert_uint_eq(word(0), 0);
 	ck_assert_uint_eq(word(8), 0);
 }
-END_TEST
 
 /*
  * The server probes the client's machine again and again, and nobody reads the probes
  * there, as if the process were stopped: its card answers.
  */
-START_TEST(stopped_peer_is_probed_100_times_and_stays)
+TEST(stopped_peer_is_probed_100_times_and_stays)
 {
 	struct xport_chain c = {.n = 1};
 
@@ -675,41 +660,5 @@ START_TEST(stopped_peer_is_probed_100_times_and_stays)
 	ck_assert_int_eq(c.status, 0);
 	ck_assert_uint_eq(word(0), 5);
 }
-END_TEST
 
-static Suite *suite(void)
-{
-	const TTest *const tests[] = {
-		post_1200_cas_at_once_all_happen_in_order,
-		post_4000_writes_at_once_none_is_lost,
-		post_after_post_without_a_poll_complete_in_posting_order,
-		request_longer_than_the_device_takes_arrives_whole,
-		inline_write_buffer_is_free_after_the_post,
-		fenced_write_carries_the_result_of_the_read_before_it,
-		memory_that_was_used_before_is_not_registered_again,
-		added_memory_carries_segments_until_it_is_removed,
-		added_memory_that_may_only_be_read_is_no_destination,
-		long_request_in_segments_arrives_whole,
-		wrong_key_in_the_middle_ends_the_chain_where_it_stands,
-		request_across_two_keys_is_refused_and_nothing_posted,
-		cas_of_three_lanes_on_one_word_all_count,
-		lane_broken_by_another_thread_ends_all_chains_soon,
-		peer_fenced_in_the_middle_ends_the_lane_in_bounded_time,
-		post_to_a_fenced_peer_fails_in_bounded_time,
-		stopped_peer_is_probed_100_times_and_stays,
-	};
-	Suite *s = suite_create("verbs");
-	TCase *t = tcase_create("verbs");
-
-	far_require();
-	tcase_add_checked_fixture(t, setup, far_close);
-	for (size_t i = 0; i < sizeof(tests) / sizeof(tests[0]); i++)
-		tcase_add_test(t, tests[i]);
-	tcase_add_loop_test(t,
-			    write_and_cas_of_a_readonly_connection_are_refused_by_the_device,
-			    0, 2);
-	suite_add_tcase(s, t);
-	return s;
-}
-
-TEST_MAIN(suite())
+TEST_SUITE("verbs", far_require())

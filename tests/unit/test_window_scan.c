@@ -9,7 +9,7 @@
 #include "common/base/atomic.h"
 #include "common/base/clock.h"
 #include "common/index/window_scan.h"
-#include "tests/rig/test_main.h"
+#include "tests/rig/cases.h"
 
 static uint64_t rnd = 0x2545F4914F6CDD1D;
 
@@ -75,7 +75,7 @@ static void same(const uint64_t *line, uint32_t fp)
 	ck_assert_uint_eq((plain.match | plain.stop) >> LINE_SLOTS, 0);
 }
 
-START_TEST(masks_of_random_lines_match_the_words)
+TEST(masks_of_random_lines_match_the_words)
 {
 	uint64_t line[LINE_SLOTS] __attribute__((aligned(64)));
 
@@ -85,10 +85,9 @@ START_TEST(masks_of_random_lines_match_the_words)
 		same(line, (uint32_t)(draw() % 3 ? draw() % 4 : draw() % 256));
 	}
 }
-END_TEST
 
 /* Each bit of a word alone, in each slot, for fingerprints of all kinds. */
-START_TEST(masks_of_each_bit_match_the_words)
+TEST(masks_of_each_bit_match_the_words)
 {
 	uint64_t line[LINE_SLOTS] __attribute__((aligned(64)));
 
@@ -103,7 +102,6 @@ START_TEST(masks_of_each_bit_match_the_words)
 				same(line, fp);
 			}
 }
-END_TEST
 
 static uint64_t shared_line[LINE_SLOTS] __attribute__((aligned(64)));
 static bool binding;
@@ -122,7 +120,7 @@ static void *bind_slots(void *arg)
 }
 
 /* A mask names a slot with either word, also while it changes. */
-START_TEST(slot_that_is_being_claimed_is_in_a_mask)
+TEST(slot_that_is_being_claimed_is_in_a_mask)
 {
 	uint64_t end = clock_now_ns() + 300 * NS_PER_MS;
 	unsigned missed = 0;
@@ -144,18 +142,5 @@ START_TEST(slot_that_is_being_claimed_is_in_a_mask)
 	ck_assert_int_eq(pthread_join(binder, NULL), 0);
 	ck_assert_uint_eq(missed, 0);
 }
-END_TEST
 
-static Suite *suite(void)
-{
-	Suite *s = suite_create("window_scan");
-	TCase *t = tcase_create("window_scan");
-
-	tcase_add_test(t, masks_of_random_lines_match_the_words);
-	tcase_add_test(t, masks_of_each_bit_match_the_words);
-	tcase_add_test(t, slot_that_is_being_claimed_is_in_a_mask);
-	suite_add_tcase(s, t);
-	return s;
-}
-
-TEST_MAIN(suite())
+TEST_SUITE("window_scan")

@@ -4,9 +4,9 @@
 #include <string.h>
 
 #include "common/base/wire.h"
-#include "tests/rig/test_main.h"
+#include "tests/rig/cases.h"
 
-START_TEST(wire_numbers_are_little_endian_both_ways)
+TEST(wire_numbers_are_little_endian_both_ways)
 {
 	static const uint8_t want[] = {0x01, 0x03, 0x02, 0x07, 0x06, 0x05,
 				       0x04, 0x0F, 0x0E, 0x0D, 0x0C, 0x0B,
@@ -29,7 +29,6 @@ START_TEST(wire_numbers_are_little_endian_both_ways)
 	ck_assert(!w.error);
 	ck_assert_uint_eq(wire_left(&w), 0);
 }
-END_TEST
 
 static uint64_t get(struct wire *w, unsigned bytes)
 {
@@ -64,7 +63,7 @@ static void put(struct wire *w, unsigned bytes)
 }
 
 /* One byte short: zero, error, and the error stays. Nothing is written. */
-START_TEST(wire_number_at_the_end_is_whole_or_nothing)
+TEST_LOOP(wire_number_at_the_end_is_whole_or_nothing, 0, 4)
 {
 	static const unsigned sizes[] = {1, 2, 4, 8};
 	unsigned n = sizes[_i];
@@ -96,9 +95,8 @@ START_TEST(wire_number_at_the_end_is_whole_or_nothing)
 	ck_assert(w.error);
 	free(b);
 }
-END_TEST
 
-START_TEST(wire_blob_length_beyond_the_end_is_an_error)
+TEST(wire_blob_length_beyond_the_end_is_an_error)
 {
 	static const uint8_t b[] = {3, 0, 'a', 'b', 'c'};
 	uint16_t len = 99;
@@ -118,9 +116,8 @@ START_TEST(wire_blob_length_beyond_the_end_is_an_error)
 	ck_assert_ptr_null(wire_get_bytes(&w, SIZE_MAX));
 	ck_assert(w.error);
 }
-END_TEST
 
-START_TEST(wire_blob_written_is_read_back_and_too_long_writes_nothing)
+TEST(wire_blob_written_is_read_back_and_too_long_writes_nothing)
 {
 	uint8_t b[8] = {0};
 	uint16_t len;
@@ -140,9 +137,8 @@ START_TEST(wire_blob_written_is_read_back_and_too_long_writes_nothing)
 			ck_assert_uint_eq(b[i], 0xEE);
 	}
 }
-END_TEST
 
-START_TEST(wire_null_is_empty_and_full)
+TEST(wire_null_is_empty_and_full)
 {
 	struct wire w = wire_reader(NULL, 8);
 
@@ -153,21 +149,5 @@ START_TEST(wire_null_is_empty_and_full)
 	wire_put_u8(&w, 1);
 	ck_assert(w.error);
 }
-END_TEST
 
-static Suite *suite(void)
-{
-	Suite *s = suite_create("wire");
-	TCase *t = tcase_create("wire");
-
-	tcase_add_test(t, wire_numbers_are_little_endian_both_ways);
-	tcase_add_loop_test(t, wire_number_at_the_end_is_whole_or_nothing, 0, 4);
-	tcase_add_test(t, wire_blob_length_beyond_the_end_is_an_error);
-	tcase_add_test(
-		t, wire_blob_written_is_read_back_and_too_long_writes_nothing);
-	tcase_add_test(t, wire_null_is_empty_and_full);
-	suite_add_tcase(s, t);
-	return s;
-}
-
-TEST_MAIN(suite())
+TEST_SUITE("wire")

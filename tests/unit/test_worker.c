@@ -11,7 +11,7 @@
 #include "bench/core/worker.h"
 #include "common/base/err.h"
 #include "common/base/util.h"
-#include "tests/rig/test_main.h"
+#include "tests/rig/cases.h"
 
 /* A run of inserts and reads against the store that does nothing. */
 struct rig {
@@ -61,7 +61,7 @@ static void rig_down(struct rig *g)
 
 static const char *const batches[] = {"batch=1", "batch=16"};
 
-START_TEST(worker_run_ended_by_time_leaves_no_gap_in_the_inserts)
+TEST_EACH(worker_run_ended_by_time_leaves_no_gap_in_the_inserts, batches)
 {
 	const char *const args[] = {
 		"recordcount=100", "operationcount=1000", "readproportion=0.5",
@@ -85,9 +85,8 @@ START_TEST(worker_run_ended_by_time_leaves_no_gap_in_the_inserts)
 	ck_assert_uint_eq(measure_failures(&g.m), 0);
 	rig_down(&g);
 }
-END_TEST
 
-START_TEST(worker_run_ends_when_time_is_up_before_an_operation_is_due)
+TEST_EACH(worker_run_ends_when_time_is_up_before_an_operation_is_due, batches)
 {
 	const char *const args[] = {"recordcount=100", "operationcount=1000",
 				    batches[_i]};
@@ -105,9 +104,8 @@ START_TEST(worker_run_ends_when_time_is_up_before_an_operation_is_due)
 	ck_assert_uint_eq(g.worker->done, 0);
 	rig_down(&g);
 }
-END_TEST
 
-START_TEST(worker_run_leaves_no_latency_uncounted)
+TEST_EACH(worker_run_leaves_no_latency_uncounted, batches)
 {
 	const char *const args[] = {"recordcount=100", "operationcount=1000",
 				    "readmodifywriteproportion=0.3",
@@ -129,9 +127,8 @@ START_TEST(worker_run_leaves_no_latency_uncounted)
 	}
 	rig_down(&g);
 }
-END_TEST
 
-START_TEST(ticks_become_ns_at_any_rate)
+TEST_LOOP(ticks_become_ns_at_any_rate, 0, 5)
 {
 	static const double rates[] = {0.1, 1.0, 2.596, 4.0, 100.0};
 	struct ticks_state was = ticks_state;
@@ -151,7 +148,6 @@ START_TEST(ticks_become_ns_at_any_rate)
 	}
 	ticks_state = was;
 }
-END_TEST
 
 static enum db_status refuse(struct db *db, const char *key, size_t key_len,
 			     const void *value, size_t value_len)
@@ -160,7 +156,7 @@ static enum db_status refuse(struct db *db, const char *key, size_t key_len,
 	return DB_ERROR;
 }
 
-START_TEST(worker_run_ends_when_time_is_up_between_two_tries_of_an_insert)
+TEST(worker_run_ends_when_time_is_up_between_two_tries_of_an_insert)
 {
 	const char *const args[] = {
 		"recordcount=100", "core_workload_insertion_retry_limit=1000",
@@ -181,7 +177,6 @@ START_TEST(worker_run_ends_when_time_is_up_between_two_tries_of_an_insert)
 	ck_assert_uint_eq(measure_failures(&g.m), 1);
 	rig_down(&g);
 }
-END_TEST
 
 /* Every third item of a batch; all others are stored. */
 static void refuse_some(struct db *db, struct db_item *items, size_t n)
@@ -191,7 +186,7 @@ static void refuse_some(struct db *db, struct db_item *items, size_t n)
 		items[i].status = i % 3 ? DB_OK : DB_ERROR;
 }
 
-START_TEST(worker_load_in_batches_retries_failed_items)
+TEST(worker_load_in_batches_retries_failed_items)
 {
 	const char *const args[] = {
 		"recordcount=160", "core_workload_insertion_retry_limit=2",
@@ -215,9 +210,8 @@ START_TEST(worker_load_in_batches_retries_failed_items)
 	ck_assert(g.shared.stop);
 	rig_down(&g);
 }
-END_TEST
 
-START_TEST(worker_load_keeps_going_if_told)
+TEST_EACH(worker_load_keeps_going_if_told, batches)
 {
 	const char *const args[] = {
 		"recordcount=160", batches[_i],
@@ -236,30 +230,5 @@ START_TEST(worker_load_keeps_going_if_told)
 	ck_assert_uint_eq(g.worker->done, 160);
 	rig_down(&g);
 }
-END_TEST
 
-static Suite *suite(void)
-{
-	Suite *s = suite_create("worker");
-	TCase *t = tcase_create("worker");
-
-	tcase_add_loop_test(
-		t, worker_run_ended_by_time_leaves_no_gap_in_the_inserts, 0,
-		(int)ARRAY_SIZE(batches));
-	tcase_add_loop_test(
-		t, worker_run_ends_when_time_is_up_before_an_operation_is_due,
-		0, (int)ARRAY_SIZE(batches));
-	tcase_add_test(
-		t,
-		worker_run_ends_when_time_is_up_between_two_tries_of_an_insert);
-	tcase_add_loop_test(t, worker_run_leaves_no_latency_uncounted, 0,
-			    (int)ARRAY_SIZE(batches));
-	tcase_add_loop_test(t, ticks_become_ns_at_any_rate, 0, 5);
-	tcase_add_test(t, worker_load_in_batches_retries_failed_items);
-	tcase_add_loop_test(t, worker_load_keeps_going_if_told, 0,
-			    (int)ARRAY_SIZE(batches));
-	suite_add_tcase(s, t);
-	return s;
-}
-
-TEST_MAIN(suite())
+TEST_SUITE("worker")

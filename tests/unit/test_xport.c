@@ -12,7 +12,7 @@
 
 #include "common/base/clock.h"
 #include "common/xport/xport.h"
-#include "tests/rig/test_main.h"
+#include "tests/rig/cases.h"
 #include "tests/rig/verbs_far.h"
 #include "tests/rig/wr.h"
 
@@ -71,7 +71,9 @@ static void wait_done(struct xport_lane *lane, struct xport_chain *c)
 	ck_assert(c->done);
 }
 
-START_TEST(chain_write_read_cas_execute_in_order_and_are_counted)
+TEST_GROUP(.teardown = far_close);
+
+TEST_LOOP(chain_write_read_cas_execute_in_order_and_are_counted, 0, N_LANES)
 {
 	struct xport_lane *lane = lane_open(_i);
 	uint64_t *mem = xport_mem_alloc(lane, 64);
@@ -100,9 +102,8 @@ START_TEST(chain_write_read_cas_execute_in_order_and_are_counted)
 	xport_mem_free(lane, mem, 64);
 	lane_close(lane);
 }
-END_TEST
 
-START_TEST(post_many_chains_ring_one_doorbell_and_complete_in_order)
+TEST_LOOP(post_many_chains_ring_one_doorbell_and_complete_in_order, 0, N_LANES)
 {
 	struct xport_lane *lane = lane_open(_i);
 	struct xport_chain c[5];
@@ -127,9 +128,8 @@ START_TEST(post_many_chains_ring_one_doorbell_and_complete_in_order)
 	xport_mem_free(lane, mem, 64);
 	lane_close(lane);
 }
-END_TEST
 
-START_TEST(post_request_outside_region_or_misaligned_posts_nothing)
+TEST_LOOP(post_request_outside_region_or_misaligned_posts_nothing, 0, N_LANES)
 {
 	static const struct xport_wr bad[] = {
 		{.opcode = XPORT_READ, .len = 8, .off = REGION - 7},
@@ -159,10 +159,9 @@ START_TEST(post_request_outside_region_or_misaligned_posts_nothing)
 	xport_mem_free(lane, mem, 64);
 	lane_close(lane);
 }
-END_TEST
 
 /* A READ's memory may overlap no earlier request's, read or written. */
-START_TEST(post_read_into_memory_of_its_chain_posts_nothing)
+TEST_LOOP(post_read_into_memory_of_its_chain_posts_nothing, 0, N_LANES)
 {
 	static const struct {
 		unsigned opcode, at, len, to, read; /* laddr and bytes of both */
@@ -203,10 +202,9 @@ START_TEST(post_read_into_memory_of_its_chain_posts_nothing)
 	xport_mem_free(lane, mem, 64);
 	lane_close(lane);
 }
-END_TEST
 
 /* A request's bytes from two places are joined, and split again. */
-START_TEST(segments_of_a_request_are_its_bytes_in_order)
+TEST_LOOP(segments_of_a_request_are_its_bytes_in_order, 0, N_LANES)
 {
 	static const struct {
 		uint32_t len, at, part;
@@ -254,9 +252,8 @@ START_TEST(segments_of_a_request_are_its_bytes_in_order)
 	xport_mem_free(lane, part, 4096);
 	lane_close(lane);
 }
-END_TEST
 
-START_TEST(segment_outside_of_its_request_posts_nothing)
+TEST_LOOP(segment_outside_of_its_request_posts_nothing, 0, N_LANES)
 {
 	struct xport_lane *lane = lane_open(_i);
 	uint8_t *mem = xport_mem_alloc(lane, 256);
@@ -296,9 +293,8 @@ START_TEST(segment_outside_of_its_request_posts_nothing)
 	xport_mem_free(lane, mem, 256);
 	lane_close(lane);
 }
-END_TEST
 
-START_TEST(broken_lane_ends_every_chain_with_its_error)
+TEST_LOOP(broken_lane_ends_every_chain_with_its_error, 0, N_LANES)
 {
 	struct xport_lane *lane = lane_open(_i);
 	uint64_t *mem = xport_mem_alloc(lane, 64);
@@ -318,10 +314,9 @@ START_TEST(broken_lane_ends_every_chain_with_its_error)
 	xport_mem_free(lane, mem, 64);
 	lane_close(lane);
 }
-END_TEST
 
 /* Chains may lie on stacks: nobody may write to them any more. */
-START_TEST(one_poll_of_a_broken_lane_ends_all_chains)
+TEST_LOOP(one_poll_of_a_broken_lane_ends_all_chains, 0, N_LANES)
 {
 	struct xport_lane *lane = lane_open(_i);
 	uint64_t *mem = xport_mem_alloc(lane, 64);
@@ -342,9 +337,8 @@ START_TEST(one_poll_of_a_broken_lane_ends_all_chains)
 	xport_mem_free(lane, mem, 64);
 	lane_close(lane);
 }
-END_TEST
 
-START_TEST(readonly_lane_refuses_write_and_cas)
+TEST(readonly_lane_refuses_write_and_cas)
 {
 	struct xport_lane *lane = plain_open(true);
 	uint64_t *mem = xport_mem_alloc(lane, 64);
@@ -363,10 +357,9 @@ START_TEST(readonly_lane_refuses_write_and_cas)
 	xport_mem_free(lane, mem, 64);
 	lane_close(lane);
 }
-END_TEST
 
 /* break_at = N stops before request N, or just after it with its result lost */
-START_TEST(fault_break_at_each_request_reports_what_happened)
+TEST_LOOP(fault_break_at_each_request_reports_what_happened, 0, 6)
 {
 	unsigned at = (unsigned)_i / 2 + 1;
 	bool lost = _i % 2;
@@ -393,7 +386,6 @@ START_TEST(fault_break_at_each_request_reports_what_happened)
 	xport_mem_free(lane, mem, 64);
 	lane_close(lane);
 }
-END_TEST
 
 static void gap_write(void *arg)
 {
@@ -401,7 +393,7 @@ static void gap_write(void *arg)
 	memset(region, 0xBB, 64);
 }
 
-START_TEST(fault_torn_read_mixes_old_and_new_at_its_granularity)
+TEST_LOOP(fault_torn_read_mixes_old_and_new_at_its_granularity, 0, 2)
 {
 	struct xport_fault_config cfg = {.seed = 3,
 					 .tear_ppm = 1000000,
@@ -443,43 +435,5 @@ START_TEST(fault_torn_read_mixes_old_and_new_at_its_granularity)
 	xport_mem_free(lane, got, 64);
 	lane_close(lane);
 }
-END_TEST
 
-static Suite *suite(void)
-{
-	Suite *s = suite_create("xport");
-	TCase *t = tcase_create("contract");
-
-	tcase_add_checked_fixture(t, NULL, far_close);
-	tcase_add_loop_test(
-		t, chain_write_read_cas_execute_in_order_and_are_counted, 0,
-		N_LANES);
-	tcase_add_loop_test(
-		t, post_many_chains_ring_one_doorbell_and_complete_in_order, 0,
-		N_LANES);
-	tcase_add_loop_test(
-		t, post_request_outside_region_or_misaligned_posts_nothing, 0,
-		N_LANES);
-	tcase_add_loop_test(t, post_read_into_memory_of_its_chain_posts_nothing,
-			    0, N_LANES);
-	tcase_add_loop_test(t, segments_of_a_request_are_its_bytes_in_order, 0,
-			    N_LANES);
-	tcase_add_loop_test(t, segment_outside_of_its_request_posts_nothing, 0,
-			    N_LANES);
-	tcase_add_loop_test(t, broken_lane_ends_every_chain_with_its_error, 0,
-			    N_LANES);
-	tcase_add_loop_test(t, one_poll_of_a_broken_lane_ends_all_chains, 0,
-			    N_LANES);
-	tcase_add_test(t, readonly_lane_refuses_write_and_cas);
-	suite_add_tcase(s, t);
-	t = tcase_create("fault");
-	tcase_add_checked_fixture(t, NULL, far_close);
-	tcase_add_loop_test(t, fault_break_at_each_request_reports_what_happened,
-			    0, 6);
-	tcase_add_loop_test(t, fault_torn_read_mixes_old_and_new_at_its_granularity,
-			    0, 2);
-	suite_add_tcase(s, t);
-	return s;
-}
-
-TEST_MAIN(suite())
+TEST_SUITE("xport")
