@@ -677,36 +677,4 @@ TEST(long_batches_do_not_accumulate_values)
 	ck_assert_int_le(atom_load_relaxed(&held_bytes) - before, 2 * once);
 }
 
-static int by_size(const void *a, const void *b)
-{
-	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-
-	return x < y ? -1 : x > y;
-}
-
-/* The median: delays of a busy machine say nothing about the library. */
-TEST(open_and_first_get_take_less_than_2_ms)
-{
-	enum { TIMES = 25 };
-	uint64_t ns[TIMES];
-	struct farkv *first = kv;
-
-	puts_(10);
-	for (unsigned i = 0; i < TIMES; i++) {
-		uint64_t begin = clock_now_ns();
-
-		kv = e2e_open(srv.path, 20000);
-		e2e_expect(kv, "key 7", 5, value, length_of(7));
-		ns[i] = clock_now_ns() - begin;
-		farkv_close(kv);
-	}
-	kv = first;
-	qsort(ns, TIMES, sizeof(ns[0]), by_size);
-	printf("  open and first get: %llu us, median %llu us\n",
-	       (unsigned long long)(ns[0] / 1000),
-	       (unsigned long long)(ns[TIMES / 2] / 1000));
-	if (!TEST_UNDER_ASAN && !TEST_UNDER_TSAN)
-		ck_assert_uint_lt(ns[TIMES / 2], 2 * NS_PER_MS);
-}
-
 TEST_SUITE("calls", real_server_require())
