@@ -502,46 +502,4 @@ TEST(open_of_a_socket_without_rights_says_so)
 		ck_assert_int_eq(seteuid(0), 0);
 }
 
-TEST(open_with_bad_options_is_refused)
-{
-	struct {
-		struct farkv_options o;
-		uint64_t future;
-	} big = {.future = 0};
-	struct farkv_options o;
-	struct farkv *kv = NULL;
-	int err;
-
-	start();
-	farkv_options_init(NULL);
-	farkv_options_init(&o);
-	ck_assert_uint_eq(o.size, sizeof(o));
-	ck_assert_uint_eq(o.op_timeout_ms, 5000);
-	ck_assert_int_eq(farkv_open(srv.path, &o, NULL), FARKV_EINVAL);
-	o.size = 8;
-	ck_assert_int_eq(farkv_open(srv.path, &o, &kv), FARKV_EINVAL);
-	assert_detail("farkv_options_init");
-	o.size = 0;
-	ck_assert_int_eq(farkv_open(srv.path, &o, &kv), FARKV_EINVAL);
-	o.size = sizeof(o);
-	o.flags = 0x80;
-	ck_assert_int_eq(farkv_open(srv.path, &o, &kv), FARKV_EINVAL);
-	assert_detail("0x80");
-
-	/* A program of the future: unknown fields must be unset. */
-	farkv_options_init(&big.o);
-	big.o.size = sizeof(big);
-	big.future = 1;
-	ck_assert_int_eq(farkv_open(srv.path, &big.o, &kv), FARKV_ENOTSUP);
-	ck_assert_ptr_null(kv);
-	big.future = 0;
-	ck_assert_int_eq(farkv_open(srv.path, &big.o, &kv), 0);
-	farkv_close(kv);
-	err = farkv_open("kv://no.such.host.invalid:1", NULL, &kv);
-	ck_assert(err == FARKV_ENOTSUP || err == FARKV_ENOROUTE);
-	ck_assert_int_eq(farkv_open("", NULL, &kv), FARKV_EURI);
-	farkv_close(NULL);
-	assert_no_fds_left();
-}
-
 TEST_SUITE("connect")

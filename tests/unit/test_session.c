@@ -8,7 +8,6 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <string.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "common/base/clock.h"
@@ -17,33 +16,6 @@
 #include "tests/rig/cases.h"
 
 TEST_GROUP(.setup = setup, .teardown = teardown);
-
-TEST(calls_by_one_session_have_their_results)
-{
-	struct farkv_value v;
-	uint64_t version;
-	char out[64];
-
-	ck_assert_int_eq(get("k", out), FARKV_ENOTFOUND);
-	ck_assert_str_eq(farkv_errdetail(), "no value is stored under the key");
-	ck_assert_int_eq(put("k", "one"), 0);
-	assert_value("k", "one");
-	ck_assert_int_eq(farkv_add(kv, "k", 1, "x", 1), FARKV_EEXISTS);
-	assert_detail("has a value");
-	ck_assert_int_eq(farkv_replace(kv, "none", 4, "x", 1), FARKV_ENOTFOUND);
-	ck_assert_int_eq(farkv_get(kv, "k", 1, &v), 0);
-	ck_assert_int_eq(farkv_cas(kv, "k", 1, "two", 3, v.version, &version),
-			 0);
-	ck_assert_uint_ne(version, v.version);
-	ck_assert_int_eq(farkv_cas(kv, "k", 1, "3", 1, v.version, NULL),
-			 FARKV_EVERSION);
-	assert_detail("written since");
-	assert_value("k", "two");
-	ck_assert_int_eq(del("k"), 0);
-	ck_assert_int_eq(del("k"), FARKV_ENOTFOUND);
-	/* One session's versions have its prefix. */
-	ck_assert_uint_eq(version >> 32, 100);
-}
 
 TEST(session_cut_is_replaced_unnoticed)
 {
@@ -310,46 +282,6 @@ TEST(deadline_holds_over_a_new_connection)
 	pthread_join(thread, NULL);
 }
 
-TEST(stats_of_any_size_are_filled_to_their_end)
-{
-	struct {
-		struct farkv_stats s;
-		uint64_t future;
-	} big;
-	struct farkv_stats s;
-
-	memset(&s, 0xA5, sizeof(s));
-	s.size = sizeof(s);
-	ck_assert_int_eq(farkv_stats(kv, &s), 0);
-	ck_assert_uint_eq(s.grace_ns, 77);
-	ck_assert_uint_eq(s.uptime_ms, 0);
-	ck_assert_uint_eq(s.size, sizeof(s));
-
-	/* An older program's struct ends earlier; bytes after it are not touched. */
-	memset(&s, 0xA5, sizeof(s));
-	s.size = offsetof(struct farkv_stats, grace_ns);
-	ck_assert_int_eq(farkv_stats(kv, &s), 0);
-	ck_assert_uint_eq(s.max_key, 0);
-	ck_assert_uint_eq(s.grace_ns, UINT64_C(0xA5A5A5A5A5A5A5A5));
-
-	memset(&big, 0xA5, sizeof(big));
-	big.s.size = sizeof(big);
-	ck_assert_int_eq(farkv_stats(kv, &big.s), 0);
-	ck_assert_uint_eq(big.s.grace_ns, 77);
-	ck_assert_uint_eq(big.future, 0);
-
-	s.size = 0;
-	ck_assert_int_eq(farkv_stats(kv, &s), FARKV_EINVAL);
-	ck_assert_int_eq(farkv_stats(kv, NULL), FARKV_EINVAL);
-	fake_server_set(&srv, ignore_requests, true);
-	set_timeout_ms(30);
-	memset(&s, 0xA5, sizeof(s));
-	s.size = sizeof(s);
-	ck_assert_int_eq(farkv_stats(kv, &s), FARKV_ETIMEDOUT);
-	ck_assert_uint_eq(s.uptime_ms, UINT64_C(0xA5A5A5A5A5A5A5A5));
-	fake_server_set(&srv, ignore_requests, false);
-}
-
 TEST(session_read_only_may_not_write)
 {
 	char out[64];
@@ -397,65 +329,6 @@ TEST(put_without_a_prefix_waits_for_the_next)
 	ck_assert_int_eq(put("k", "w"), 0);
 	ck_assert_int_eq(farkv_get(kv, "k", 1, &v), 0);
 	ck_assert_uint_eq(v.version >> 32, 1002);
-}
-
-/* 0, or the number of the first step that failed. */
-static int child_main(void)
-{
-	char out[64];
-	struct farkv *own;
-
-	if (get("k", out) != FARKV_EDISCONNECTED ||
-	    !strstr(farkv_errdetail(), "before fork()"))
-		return 1;
-	if (put("k", "child") != FARKV_EDISCONNECTED)
-		return 2;
-	if (farkv_ping(kv, NULL) != FARKV_EDISCONNECTED)
-		return 3;
-	farkv_close(kv);
-	own = open_handle();
-	kv = own;
-	if (get("k", out) != 0 || strcmp(out, "v") != 0)
-		return 4;
-	farkv_close(own);
-	return 0;
-}
-
-TEST(child_of_fork_is_refused_and_parent_goes_on)
-{
-	int said[2], step = -1;
-	pid_t pid;
-
-	if (test_tsan_skips("fork"))
-		return;
-	ck_assert_int_eq(put("k", "v"), 0);
-	ck_assert_int_eq(pipe(said), 0);
-	pid = fork();
-	ck_assert_int_ge(pid, 0);
-	/*
-	 * Not by its exit status, which valgrind sets for memory that exit() handlers of
-	 * others would free.
-	 */
-	if (pid == 0) {
-		step = child_main();
-		(void)!write(said[1], &step, sizeof(step));
-		_exit(0);
-	}
-	close(said[1]);
-	ck_assert_int_eq(read(said[0], &step, sizeof(step)), sizeof(step));
-	ck_assert_int_eq(step, 0);
-	close(said[0]);
-	ck_assert_int_eq(waitpid(pid, NULL, 0), pid);
-	/*
-	 * The fake server has one connection: the child's replaced the parent's, which
-	 * the parent notices soon, and then it reconnects.
-	 */
-	for (int i = 0; i < 10000 && fake_server_count(&srv, MSG_HELLO) < 3; i++) {
-		ck_assert_int_eq(put("k", "w"), 0);
-		usleep(1000);
-	}
-	ck_assert_uint_eq(fake_server_count(&srv, MSG_HELLO), 3);
-	assert_value("k", "w");
 }
 
 TEST_SUITE("session")

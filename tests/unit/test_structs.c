@@ -96,6 +96,7 @@ TEST(options_of_any_version_are_read_to_their_size)
 	newer.tail[63] = 0;
 	newer.o.size = 0;
 	open_refused(FARKV_EINVAL, &newer.o);
+	e2e_detail("farkv_options_init");
 	newer.o.size = offsetof(struct farkv_options, keys); /* the first version */
 	newer.o.keys = "/not/looked/at";
 	open_accepted(&newer.o);
@@ -107,6 +108,7 @@ TEST(options_of_any_version_are_read_to_their_size)
 	newer.o.size = sizeof(newer.o);
 	newer.o.flags = 1u << 31;
 	open_refused(FARKV_EINVAL, &newer.o);
+	e2e_detail("0x80000000");
 }
 
 TEST(options_of_the_cache_are_checked_if_they_are_there)
@@ -203,15 +205,17 @@ TEST(unmapped_address_is_refused)
 		   {"/dev/null", FARKV_EUNREACHABLE}};
 	struct farkv *h = (struct farkv *)(void *)&srv;
 	char uri[128];
+	int err;
 
 	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
-		int err = farkv_open(bad[i].uri, NULL, &h);
-
+		err = farkv_open(bad[i].uri, NULL, &h);
 		ck_assert_msg(err == bad[i].want, "'%s': %s", bad[i].uri,
 			      farkv_errdetail());
 		ck_assert_ptr_eq(h, &srv);
 		ck_assert_str_ne(farkv_errdetail(), "");
 	}
+	err = farkv_open("kv://no.such.host.invalid:1", NULL, &h);
+	ck_assert(err == FARKV_ENOTSUP || err == FARKV_ENOROUTE);
 	snprintf(uri, sizeof(uri), "%s%s",
 		 real_server_is_remote() ? "" : "shm://", srv.path);
 	OK(farkv_open(uri, NULL, &h));
