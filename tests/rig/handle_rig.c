@@ -9,6 +9,7 @@
 
 #include "client/session_state.h"
 #include "common/base/clock.h"
+#include "common/region/hash.h"
 #include "marks.h"
 
 struct fake_server srv;
@@ -148,4 +149,13 @@ void no_grant_out(void)
 	while (session_grants_out(kv->conn.session) > 0)
 		ck_assert_int_eq(farkv_ping(kv, NULL), 0);
 	ck_assert_int_eq(farkv_ping(kv, NULL), 0); /* takes it from the inbox */
+}
+
+void crowded_key(char *key)
+{
+	static unsigned long i;
+
+	do
+		snprintf(key, 16, "%lu", i++);
+	while (hash_home_line(hash_key(srv.sb.hash_seed, key, strlen(key))));
 }

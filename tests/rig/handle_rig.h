@@ -53,4 +53,7 @@ void assert_value(const char *key, const char *value);
 /** The last failure's detail contains `says`. */
 void assert_detail(const char *says);
 
+/** The next key whose window starts at the first line, into key[16]. */
+void crowded_key(char *key);
+
 #endif

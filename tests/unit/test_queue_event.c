@@ -18,7 +18,6 @@
 #include "client/session_state.h"
 #include "common/base/clock.h"
 #include "common/index/index.h"
-#include "common/region/hash.h"
 #include "common/base/util.h"
 #include "tests/rig/cases.h"
 #include "tests/rig/event_rig.h"
@@ -157,16 +156,6 @@ TEST(late_blocks_wake)
 	ENDED(0, 0);
 	ENDED(1, 0);
 	quiet();
-}
-
-/* The next key whose window starts at the first line. */
-static void crowded_key(char key[16])
-{
-	static unsigned long i;
-
-	do
-		snprintf(key, 16, "%lu", i++);
-	while (hash_home_line(hash_key(srv.sb.hash_seed, key, strlen(key))));
 }
 
 /* Fill a window, and name one key more. */

@@ -14,7 +14,6 @@
 #include "client/session_state.h"
 #include "common/index/index.h"
 #include "common/base/clock.h"
-#include "common/region/hash.h"
 #include "common/base/util.h"
 #include "tests/rig/cases.h"
 #include "tests/rig/queue_rig.h"
@@ -217,30 +216,6 @@ TEST(server_without_memory_ends_waiting_requests)
 	ENDED(0, 0);
 }
 
-TEST(silent_server_lets_requests_time_out)
-{
-	uint64_t start;
-
-	fake_server_set(&srv, hold_grants, true);
-	set_timeout_ms(50);
-	start = clock_now_ns();
-	submit(FARKV_REQUEST_PUT, 0, "a", "1");
-	wait_all();
-	ENDED(0, FARKV_ETIMEDOUT);
-	ck_assert_uint_ge(clock_now_ns() - start, 50 * NS_PER_MS);
-	fake_server_release(&srv);
-}
-
-/* The next key whose window starts at the first line. */
-static void crowded_key(char key[16])
-{
-	static unsigned long i;
-
-	do
-		snprintf(key, 16, "%lu", i++);
-	while (hash_home_line(hash_key(srv.sb.hash_seed, key, strlen(key))));
-}
-
 TEST_LOOP(full_window_is_reported_without_waiting, 0, 2)
 {
 	char key[WINDOW_SLOTS + 2][16];
@@ -273,22 +248,6 @@ TEST_LOOP(full_window_is_reported_without_waiting, 0, 2)
 	fake_server_set(&srv, ignore_requests, false);
 	set_timeout_ms(LONG_MS);
 	assert_value(key[0], "w");
-}
-
-TEST_LOOP(lack_of_versions_ends_at_the_deadline, 0, 2)
-{
-	ck_assert_int_eq(put("k", "v"), 0);
-	no_grant_out();
-	kv->conn.index->versions.counter = UINT32_MAX - 10;
-	if (_i)
-		fake_server_set(&srv, ignore_requests, true);
-	set_timeout_ms(_i ? 50 : LONG_MS);
-	submit(FARKV_REQUEST_PUT, 0, "k", "w");
-	submit(FARKV_REQUEST_GET, 1, "k", NULL);
-	wait_all();
-	ENDED(0, _i ? FARKV_ETIMEDOUT : 0);
-	ENDED(1, 0);
-	fake_server_set(&srv, ignore_requests, false);
 }
 
 /* ---- broken lanes ---------------------------------------------------------------------- */
@@ -445,22 +404,7 @@ TEST_LOOP(restarted_server_ends_requests_not_begun, 0, 2)
 	ENDED(2, FARKV_ENOTFOUND);
 }
 
-TEST(broken_session_is_replaced_under_waiting_requests)
-{
-	fake_server_set(&srv, hold_grants, true);
-	submit(FARKV_REQUEST_PUT, 0, "a", "1");
-	(void)take();
-	ck_assert(fake_server_wait(&srv, MSG_GRANT_REQ, 1));
-	fake_server_set(&srv, hold_grants, false);
-	fake_server_hangup(&srv);
-	wait_broken();
-	wait_all();
-	ENDED(0, 0);
-	ck_assert_uint_eq(fake_server_count(&srv, MSG_HELLO), 2);
-	assert_value("a", "1");
-}
-
-/* ... and no new connection came in time, but one comes before the completion is taken. */
+/* No new connection came in time, but one comes before the completion is taken. */
 TEST_LOOP(request_ended_by_a_lost_connection_reports_no_lack_of_blocks, 0, 2)
 {
 	static char large[5000];
@@ -489,7 +433,7 @@ TEST_LOOP(request_ended_by_a_lost_connection_reports_no_lack_of_blocks, 0, 2)
 	assert_detail("the deadline passed");
 }
 
-/* ... which the request for blocks discovers. */
+/* The request for blocks discovers that it broke. */
 TEST_LOOP(session_that_breaks_during_a_block_request_is_replaced, 0, 5)
 {
 	submit(FARKV_REQUEST_PUT, 0, "a", "1");

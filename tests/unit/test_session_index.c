@@ -7,19 +7,8 @@
 #include <string.h>
 
 #include "common/base/clock.h"
-#include "common/region/hash.h"
 #include "tests/rig/cases.h"
 #include "tests/rig/handle_rig.h"
-
-/* The next key whose window starts at the first line. */
-static __attribute__((noinline)) void crowded_key(char *key)
-{
-	static unsigned long i;
-
-	do
-		snprintf(key, 16, "%lu", i++);
-	while (hash_home_line(hash_key(srv.sb.hash_seed, key, strlen(key))));
-}
 
 /* Put keys until one finds its window full; returns the number, with that one. */
 static unsigned fill_window(char key[16])
