@@ -343,21 +343,6 @@ TEST(busy_store_is_clean)
 	ck_assert_uint_eq(check().blocks_leaked, 0);
 }
 
-/* The server accepts a connection whose client has already left, and continues. */
-TEST(client_that_left_before_welcome_is_not_waited_for)
-{
-	struct msg hello = {.type = MSG_HELLO, .req = 1};
-	int fd;
-
-	hello.hello.pid = (uint32_t)getpid();
-	kill(srv.pid, SIGSTOP);
-	fd = raw_dial(srv.path);
-	raw_say(fd, &hello, NULL);
-	close(fd);
-	kill(srv.pid, SIGCONT);
-	ck_assert_uint_eq(check().undecided, 0);
-}
-
 TEST(kvcli_fsck_prints_the_problems)
 {
 	struct farkv_fsck f;

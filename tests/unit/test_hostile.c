@@ -412,28 +412,6 @@ TEST(return_of_a_block_that_others_published_is_ignored)
 	farkv_close(kv);
 }
 
-TEST(session_that_keeps_returning_blocks_in_use_is_ended)
-{
-	struct farkv *kv = e2e_open(srv.path, 30000);
-	struct msg ret = {.type = MSG_RETURN};
-	struct block_ref refs[2 * IN_USE_MAX];
-	struct raw_region r;
-	unsigned i;
-	int fd;
-
-	OK(e2e_put(kv, "key", "value"));
-	fd = raw_session_map(srv.path, &r);
-	for (i = 0; slot_is_null(r.slots[i]); i++)
-		;
-	while (ret.blocks.n < 2 * IN_USE_MAX)
-		refs[ret.blocks.n++] = slot_block(r.slots[i]);
-	raw_unmap(&r);
-	raw_say(fd, &ret, refs);
-	check_thrown_out(fd, MSG_REASON_PROTOCOL);
-	e2e_expect_str(kv, "key", "value");
-	farkv_close(kv);
-}
-
 TEST(readonly_session_gets_no_memory)
 {
 	struct msg h = hello, g = {.type = MSG_GRANT_REQ, .grant_req = {0, 1}};
