@@ -340,32 +340,45 @@ static bool apart(const void *key, size_t key_len, const void *buf, size_t cap)
 	return at + key_len <= to || to + cap <= at;
 }
 
-int farkv_get_into(struct farkv *kv, const void *key, size_t key_len, void *buf,
-		   size_t cap, size_t *len_out, uint64_t *version_out)
+/* Get a value that may be large: into `buf` at once, if possible. */
+static __attribute__((noinline)) int get_large(struct farkv *kv, const struct farkv_key *key,
+					       void *buf, size_t cap,
+					       struct farkv_value *value_out)
 {
 	const struct request w = {
 		.kind = INDEX_GET,
-		.into = apart(key, key_len, buf, cap) ? buf : NULL,
+		.into = apart(key->key, key->key_len, buf, cap) ? buf : NULL,
 		.into_cap = cap};
-	const struct block_view *v;
+	int err = key_call(&kv, key->key, key->key_len, &w);
+
+	if (!err)
+		*value_out = handle_value_of(&kv->op, kv->op.view.value);
+	return err;
+}
+
+int farkv_get_into(struct farkv *kv, const void *key, size_t key_len, void *buf,
+		   size_t cap, size_t *len_out, uint64_t *version_out)
+{
+	struct farkv_value v;
 	int err;
 
 	if (!len_out || (!buf && cap > 0))
 		return err_set(FARKV_EINVAL, "farkv_get_into: %s is NULL",
 			       len_out ? "buf" : "len_out");
-	err = key_call(&kv, key, key_len, &w);
+	/* To copy a small value once more takes less than the general path. */
+	err = cap <= SHM_SMALL_MAX ?
+		      farkv_get(kv, key, key_len, &v) :
+		      get_large(kv, &(struct farkv_key){key, key_len}, buf, cap, &v);
 	if (err)
 		return err;
-	v = &kv->op.view;
-	*len_out = v->value_len;
-	if (v->value_len > cap)
-		return err_set(FARKV_ETOOSMALL,
-			       "the value has %u bytes, the buffer %zu",
-			       v->value_len, cap);
-	if (v->value_len > 0 && v->value != buf)
-		memcpy(buf, v->value, v->value_len);
+	*len_out = v.len;
+	if (v.len > cap)
+		return err_set(FARKV_ETOOSMALL, "the value has %zu bytes, the buffer %zu", v.len,
+			       cap);
+	if (v.len > 0 && v.data != buf)
+		memcpy(buf, v.data, v.len);
 	if (version_out)
-		*version_out = kv->op.version;
+		*version_out = v.version;
 	return 0;
 }
 
