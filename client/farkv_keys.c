@@ -340,10 +340,37 @@ static bool apart(const void *key, size_t key_len, const void *buf, size_t cap)
 	return at + key_len <= to || to + cap <= at;
 }
 
-/* Get a value that may be large: into `buf` at once, if possible. */
-static __attribute__((noinline)) int get_large(struct farkv *kv, const struct farkv_key *key,
-					       void *buf, size_t cap,
-					       struct farkv_value *value_out)
+/* A fast get, copied to `buf`. False: it has found no value that fits, and changed nothing. */
+static bool get_into_fast(struct farkv *kv, const struct farkv_key *key, void *buf, size_t cap,
+			  struct farkv_value *value_out)
+{
+	struct index_key k;
+	struct get_source src;
+	bool found;
+
+	if (!kv || !get_enter(kv, key->key, key->key_len, &k, &src.slots))
+		return false;
+	src.match = get_matches(&k, src.slots);
+	src.to = kv->copy[0];
+	src.room = HANDLE_COPY_BYTES;
+	found = get_fast(kv->conn.index, &k, &src) && src.len <= cap;
+	if (found)
+		handle_count(kv, INDEX_GET, 0, 1);
+	handle_end_at_once(kv);
+	if (!found)
+		return false;
+	if (src.len > 0)
+		memcpy(buf, src.to + sizeof(struct block_header) + k.len, src.len);
+	value_out->data = buf;
+	value_out->len = src.len;
+	memcpy(&value_out->version, src.to, sizeof(value_out->version));
+	return true;
+}
+
+/* In the general way: a large value is copied to `buf` at once, if possible. */
+static __attribute__((noinline)) int get_into_slow(struct farkv *kv, const struct farkv_key *key,
+						   void *buf, size_t cap,
+						   struct farkv_value *value_out)
 {
 	const struct request w = {
 		.kind = INDEX_GET,
@@ -359,16 +386,15 @@ static __attribute__((noinline)) int get_large(struct farkv *kv, const struct fa
 int farkv_get_into(struct farkv *kv, const void *key, size_t key_len, void *buf,
 		   size_t cap, size_t *len_out, uint64_t *version_out)
 {
+	const struct farkv_key k = {key, key_len};
 	struct farkv_value v;
-	int err;
+	int err = 0;
 
 	if (!len_out || (!buf && cap > 0))
 		return err_set(FARKV_EINVAL, "farkv_get_into: %s is NULL",
 			       len_out ? "buf" : "len_out");
-	/* To copy a small value once more takes less than the general path. */
-	err = cap <= SHM_SMALL_MAX ?
-		      farkv_get(kv, key, key_len, &v) :
-		      get_large(kv, &(struct farkv_key){key, key_len}, buf, cap, &v);
+	if (!get_into_fast(kv, &k, buf, cap, &v))
+		err = get_into_slow(kv, &k, buf, cap, &v);
 	if (err)
 		return err;
 	*len_out = v.len;
@@ -472,7 +498,7 @@ static __attribute__((noinline)) int put_go_on(struct farkv *kv, const struct pu
 	} else {
 		index_put_to_op(op, p, outcome == PUT_LOST);
 		final = index_write_search(kv->conn.index, op, p->slots,
-					 outcome == PUT_LOST ? &p->lost_to : NULL);
+					   outcome == PUT_LOST ? &p->lost_to : NULL);
 		err = key_op_end(kv, INDEX_PUT, final);
 	}
 	handle_end(kv);

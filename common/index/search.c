@@ -191,7 +191,7 @@ bool index_get_search(struct index *ix, struct index_op *op, const uint64_t *slo
 {
 	enum look look;
 
-	(void)direct_window(ix, op); /* a fast path has not set the directory entry */
+	(void)direct_window(ix, op); /* a fast path may not have set it */
 	look = search(ix, op, slots, COPY_BLOCK, &op->view);
 	if (look == LOOK_UNUSUAL)
 		return false;
@@ -392,16 +392,12 @@ static bool expected_is_mine(struct index *ix, struct index_op *op)
 	return direct_head(ix, op, op->swap.expect, &view) == BLOCK_MINE;
 }
 
-/*
- * A write from its start, or from a lost CAS on. If it is left pending, it continues in
- * index_run().
- */
 bool index_write_search(struct index *ix, struct index_op *op, const uint64_t *slots,
 			const uint64_t *lost_to)
 {
 	enum next next;
 
-	(void)direct_window(ix, op); /* a fast path has not set the directory entry */
+	(void)direct_window(ix, op); /* a fast path may not have set it */
 	err_clear();
 	if (!may_write(ix, op) || !expiry_date_now(ix, op))
 		return false;

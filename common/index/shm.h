@@ -105,12 +105,15 @@ IN_LINE uint32_t get_matches(const struct index_key *key, const uint64_t *slots)
 
 /* ---- GET -------------------------------------------------------------------------------- */
 
-/** A fast GET. The caller sets the first five fields, get_find() the others. */
+/**
+ * A fast GET. The caller sets the first four fields, get_find() slot, word and block, get_copy() the
+ * length, get_lives() the time left.
+ */
 struct get_source {
 	const uint64_t *slots; /* the window, already prefetched */
 	uint32_t match;        /* get_matches() of it */
 	uint8_t *to;           /* buffer for the block, ... */
-	size_t room;           /* ... and its size, at most SHM_SMALL_MAX bytes */
+	size_t room;           /* ... and its size: a block header to SHM_SMALL_MAX bytes */
 	uint64_t ttl_ms;       /* time left of the value in `to`; 0: it never expires */
 	const uint64_t *slot;
 	uint64_t word;

@@ -17,7 +17,6 @@
 #include "common/region/fetch.h"
 #include "expiry.h"
 #include "heat.h"
-#include "publish.h"
 #include "search.h"
 #include "shm.h"
 #include "window_scan.h"
@@ -72,6 +71,8 @@ static bool get_one(struct index *ix, const struct index_get_req *req, const uin
 	struct get_source src = {.slots = slots, .match = match, .to = req->op->buf,
 				 .room = UTIL_MIN(req->op->buf_bytes, SHM_SMALL_MAX)};
 
+	if (src.room < sizeof(struct block_header))
+		return false; /* a buffer is allocated by the search */
 	if (get_fast(ix, &req->key, &src)) {
 		get_found(ix, req, &src);
 		return true;

@@ -262,7 +262,7 @@ TEST(fast_get_copies_within_bounds)
 	struct index_op fresh;
 	struct index_get_req want;
 	const void *at;
-	uint64_t room;
+	uint64_t room, word;
 
 	setup_over("k", 0);
 	want = (struct index_get_req){k, &fresh};
@@ -272,8 +272,15 @@ TEST(fast_get_copies_within_bounds)
 	room = UTIL_MIN(me.op.buf_bytes, (uint64_t)SHM_SMALL_MAX);
 	check_no_block_at((region.sb.region_bytes - room) / PTR_UNIT + 1);
 
+	/* An operation that has no buffer yet reads nothing past the region. */
 	index_op_init(&fresh);
 	at = index_prefetch_window(me.ix, k.hash);
+	word = *slots_of(k);
+	*slots_of(k) = (word & ~SLOT_PTR_MASK) | region.sb.region_bytes / PTR_UNIT;
+	ck_assert(!index_get(me.ix, &want, at));
+	*slots_of(k) = word;
+	index_op_fini(me.ix, &fresh);
+	index_op_init(&fresh);
 	ck_assert(index_get(me.ix, &want, at));
 	ck_assert_int_eq(fresh.result, 0);
 	ck_assert_ptr_eq(at_block, noted);
