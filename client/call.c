@@ -16,7 +16,7 @@
  * qsbr_enter() failed and the critical section was left: handle all pending flags, and reconnect if
  * needed. Errors as handle_begin().
  */
-static int handle_flags(struct farkv *kv)
+static int handle_pending_flags(struct farkv *kv)
 {
 	if (handle_inherited(kv))
 		return handle_busy(kv);
@@ -63,7 +63,7 @@ static int enter_retry(struct farkv *kv)
 
 		qsbr_leave(kv->qsbr);
 		handle_need_clock(kv);
-		err = handle_flags(kv);
+		err = handle_pending_flags(kv);
 		if (err) {
 			handle_name_server(kv, err);
 			atom_store_relaxed(&kv->busy, false);
@@ -121,7 +121,7 @@ static int reconnect(struct farkv *kv)
 	int err;
 
 	qsbr_leave(kv->qsbr);
-	err = handle_flags(kv);
+	err = handle_pending_flags(kv);
 	enter_slow(kv);
 	return err;
 }

@@ -246,7 +246,7 @@ static void ack_send(struct session *s, struct pending_ack *a)
 
 /*
  * Send the answers that are ready. Those of a sweep keep their order, because the server takes
- * claims as answers to its questions in sequence: an answer that is not ready holds up later ones,
+ * claims as answers to its questions in sequence: later answers wait for one that is not ready,
  * even if an operation has ended between two checks here.
  */
 static void acks_check(struct session *s)
@@ -596,7 +596,7 @@ void session_tick(struct control_source *src)
 {
 	struct session *s = (struct session *)(void *)src;
 
-	if (src->muted && s->away && !s->leaving) {
+	if (src->muted && atom_load_relaxed(&s->away) && !s->leaving) {
 		session_look_for_server(s);
 	} else if (src->muted) {
 		session_release_tether(s);

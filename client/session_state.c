@@ -100,7 +100,7 @@ static void forget_requests(struct session *s)
 
 void session_go_away(struct session *s)
 {
-	if (s->away)
+	if (atom_load_relaxed(&s->away))
 		return;
 	control_mute(&s->src);
 	pthread_mutex_lock(&s->lock);

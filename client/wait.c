@@ -22,7 +22,7 @@
  * for a server that answers.
  */
 #define TOMBSTONE_WAIT_NS (50 * NS_PER_MS)
-/* ... and how long no DELETE waits after such a wait was in vain. */
+/* After a wait that got no block, no DELETE waits for this long. */
 #define TOMBSTONE_PAUSE_NS NS_PER_SEC
 
 /* Pause between two requests to start CLOCK. */

@@ -26,7 +26,7 @@ void reply_lines(struct client *c, const void *data, size_t len);
 /** The error that many commands have. */
 void reply_syntax_error(struct client *c);
 
-/** A word for "%.*s" of an error line: its first 100 bytes. */
+/** The two arguments for "%.*s" of an error line: a word's first 100 bytes. */
 #define REPLY_WORD(s) ((s).len < 100 ? (int)(s).len : 100), (s).p
 
 /** True if the replies since length `before` exceed --max-output; an error stands for them then. */

@@ -242,7 +242,7 @@ extern const struct db_ops db_redis_ops;
 /** All bindings of this build; ends with NULL. */
 extern const struct db_ops *const db_bindings[];
 
-/** An update() and insert() for bindings whose write_many() of one item is as fast. */
+/** update() and insert() by a write_many() of one item, for bindings without faster ones. */
 enum db_status db_write_one(struct db *db, const char *key, size_t key_len,
 			    const void *value, size_t value_len);
 

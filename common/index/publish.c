@@ -134,7 +134,7 @@ static enum next swap_begin(struct index *ix, struct index_op *op, uint64_t expe
 }
 
 /* DELETE: exchange a large block for a small tombstone, or mark the word dead in place. */
-static enum next unlink_value(struct index *ix, struct index_op *op, uint64_t word)
+static enum next begin_delete(struct index *ix, struct index_op *op, uint64_t word)
 {
 	uint64_t room = block_room(op->key.len, 0);
 	uint64_t old = class_bytes(slot_class(word));
@@ -187,7 +187,7 @@ static enum next decide(struct index *ix, struct index_op *op, uint64_t word,
 		return op_done(ix, op, err);
 	}
 	if (kind_deletes(op->kind))
-		return unlink_value(ix, op, word);
+		return begin_delete(ix, op, word);
 	return swap_begin(ix, op, word);
 }
 

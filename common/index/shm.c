@@ -4,10 +4,6 @@
 
 #include "shm.h"
 
-#include <string.h>
-
-#include "common/base/util.h"
-
 /* ---- GET --------------------------------------------------------------------------- */
 
 uint64_t get_left(const struct index *ix, uint32_t expiry)

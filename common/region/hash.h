@@ -104,7 +104,7 @@ IN_LINE uint64_t hash_copy_16(uint8_t *to, const uint8_t *from, const uint8_t *s
 	return hash_fold(low ^ XXH_readLE64(secret), high ^ XXH_readLE64(secret + 8));
 }
 
-/** hash_wide_copy() for any CPU. Out of line, so that it takes no registers from those with AVX2. */
+/** hash_wide_copy() for any CPU. Not inlined: CPUs with AVX2 would pay for its registers. */
 static __attribute__((noinline, unused)) uint64_t hash_copy_head(uint8_t *to, const uint8_t *from)
 {
 	const uint8_t *secret = XXH3_kSecret;

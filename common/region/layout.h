@@ -428,10 +428,8 @@ static_assert(sizeof(struct region_state) == 64, "region state: one line");
 /*
  * CLOCK, a u64: region time, milliseconds since the region was created. Writer: the server. It is 0
  * until a session uses expiry, never decreases, and does not advance while the server is stopped.
- */
-/*
- * Upper bound of the difference between two successive values of CLOCK. Between them at least as
- * much real time passes.
+ * Two successive values differ by at most REGION_CLOCK_STEP_MS, and at least as much real time lies
+ * between them as they differ.
  */
 #define REGION_CLOCK_STEP_MS 100u
 #define REGION_CLOCK_TICK_MS 10u /* a running server writes CLOCK this often */

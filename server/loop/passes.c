@@ -26,7 +26,7 @@ struct passes {
 	struct waiters applied; /* for a view of the map in which the follower would take over */
 	struct waiters running; /* for the pass that runs */
 	struct waiters next;    /* for the one that begins after it */
-	struct waiters unfollowed; /* their follower is gone: to be told */
+	struct waiters unfollowed; /* their follower is gone; answered at the next tick */
 };
 
 /* ---- waiting ------------------------------------------------------------------------------ */

@@ -31,7 +31,7 @@ struct test_group {
 	bool (*skip)(void);	/* true: leaves the group out */
 };
 
-/** A case (add is set) or the begin of a group. */
+/** A case (`add` is set), or the start of a group. */
 struct test_item {
 	struct test_item *next;
 	int line;
@@ -39,7 +39,7 @@ struct test_item {
 	struct test_group group;
 };
 
-/* By line: compilers call constructors in either order. */
+/* Sorted by line: compilers differ in the order in which they call constructors. */
 static struct test_item *test_items;
 
 static inline void test_register(struct test_item *item)

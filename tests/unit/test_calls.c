@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * In steady state operations over shared memory make no system call and take no memory.
- * Also the cost of a connection: its memory, and the time until the first value.
+ * Also the memory of a connection.
  */
 #include "config.h"
 
