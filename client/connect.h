@@ -30,7 +30,8 @@ struct connect_params {
 	uint64_t map;   /* id of the cluster's map, or 0; ... */
 	uint64_t map_epoch; /* ... its epoch: waits for a server with an older map; ... */
 	uint8_t server; /* ... and which of its servers this is */
-	/* NULL: a server with another map is an error. Otherwise: takes its map, with CONNECT_MAP. */
+	/* NULL: a server with another map is an error. Otherwise: takes its map, with CONNECT_MAP.
+	 */
 	struct clustermap **map_out;
 	uint64_t deadline_ns; /* clock_now_ns() */
 };

@@ -4,8 +4,8 @@
  * their functions. It knows nothing of messages.
  *
  * The thread exists while there are sources, blocks signals (common/base/thread.h), and sleeps in
- * poll(2) unless a source asks for ticks. Once a second it checks whether its descriptors are still its own
- * (common/base/wakeup.h).
+ * poll(2) unless a source asks for ticks. Once a second it checks whether its descriptors are still
+ * its own (common/base/wakeup.h).
  */
 #ifndef CLIENT_CONTROL_H
 #define CLIENT_CONTROL_H

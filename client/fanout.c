@@ -14,7 +14,8 @@ static void run_part(struct fanout *f, uint32_t part)
 		snprintf(f->line[part], sizeof(f->line[part]), "%s", err_detail());
 }
 
-/* Run parts until all have begun. Called with the lock held, which is released while a part runs. */
+/* Run parts until all have begun. Called with the lock held, which is released while a part runs.
+ */
 static void run_parts(struct fanout *f)
 {
 	while (f->not_begun) {

@@ -65,9 +65,9 @@ struct follow_part {
 };
 
 /**
- * The next part. FARKV_ENOTFOUND: the pass is complete. Other errors as follow_pass(), FARKV_ETIMEDOUT,
- * FARKV_ENOMEM, FARKV_ECORRUPT. Cost: one round trip for the words of a subtable, one for each 128
- * changes.
+ * The next part. FARKV_ENOTFOUND: the pass is complete. Other errors as follow_pass(),
+ * FARKV_ETIMEDOUT, FARKV_ENOMEM, FARKV_ECORRUPT. Cost: one round trip for the words of a subtable,
+ * one for each 128 changes.
  */
 int follow_next(struct follow *f, struct follow_part *out);
 

@@ -40,7 +40,8 @@ int queue_check_request(const struct farkv_request *req);
 /** FARKV_EAGAIN with the line of a full queue of `depth` requests. */
 int queue_full(size_t depth);
 
-/** As farkv_submit(); arguments are checked, except the requests. Here and below: HANDLE_CLUSTER. */
+/** As farkv_submit(); arguments are checked, except the requests. Here and below: HANDLE_CLUSTER.
+ */
 int queue_submit(struct farkv *kv, const struct farkv_request *reqs, size_t n);
 
 /** As farkv_poll(). */

@@ -6,8 +6,8 @@
 #include "handle.h"
 
 /**
- * Make the first connection; 0 or the errors of farkv_open(). Unless `map_out` is NULL: CONNECT_MAP,
- * and *map_out, if the server belongs to a cluster.
+ * Make the first connection; 0 or the errors of farkv_open(). Unless `map_out` is NULL:
+ * CONNECT_MAP, and *map_out, if the server belongs to a cluster.
  */
 int relink_up(struct farkv *kv, uint64_t deadline_ns, struct clustermap **map_out);
 /** Close the connection and release the operations' buffers. Allowed without a connection. */

@@ -40,8 +40,8 @@ struct router {
 	uint32_t next; /* the member whose completions are taken first */
 	uint64_t lost; /* servers that have lost keys since the last wait for followers; a bit for each */
 	struct clustermap map;
-	/* The partitions whose server has not announced the map by which it got them, their number, and the
-	 * epoch that each server has to announce. */
+	/* The partitions whose server has not announced the map by which it got them, their number,
+	 * and the epoch that each server has to announce. */
 	bool unannounced[CLUSTERMAP_PARTITIONS];
 	uint32_t n_unannounced;
 	uint64_t required[CLUSTERMAP_SERVERS_MAX];

@@ -20,8 +20,8 @@ struct batch;
 struct batch_ops {
 	size_t item_bytes;
 	bool copies_keys;
-	/* Run the batch of one server, and give its results to the caller's items. Several run at once,
-	 * in different threads: write to this server's items only. */
+	/* Run the batch of one server, and give its results to the caller's items. Several run at
+	 * once, in different threads: write to this server's items only. */
 	int (*run)(struct batch *b, uint32_t server);
 	/* Set an item's result without running it, or instead of its result. */
 	void (*set_item)(struct batch *b, size_t item, int err);

@@ -79,7 +79,8 @@ static inline bool router_blocks_any(const struct router *r)
 	return (r->n_unannounced | r->map.n_fenced) != 0;
 }
 
-/** Wait a moment for a newer map or announcement. False: `until_ns` has passed; with an error line. */
+/** Wait a moment for a newer map or announcement. False: `until_ns` has passed; with an error line.
+ */
 bool router_wait_for_map(struct farkv *kv, uint64_t until_ns);
 
 /**

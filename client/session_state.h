@@ -64,7 +64,8 @@ struct session {
 	uint64_t last_mark; /* qsbr_snapshot() when `leaving` was set */
 	bool leaving;       /* unmap the tether once qsbr_passed(last_mark) */
 
-	/* Atomic, set by the control thread: the end of the lease, and as it was when `map` came. */
+	/* Atomic, set by the control thread: the end of the lease, and as it was when `map` came.
+	 */
 	uint64_t lease_ns, lease_before_ns;
 	uint32_t map_waits; /* atomic: set by the control thread, cleared by session_take_map() */
 	const uint32_t *routed; /* atomic: see session_keep_lease(); NULL: it was not called */

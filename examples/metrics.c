@@ -1,6 +1,6 @@
 /*
- * Records the latency of its calls, prints percentiles, and writes the file that is its argument for
- * the textfile collector of node_exporter. A program that stays does this every few seconds.
+ * Records the latency of its calls, prints percentiles, and writes the file that is its argument
+ * for the textfile collector of node_exporter. A program that stays does this every few seconds.
  */
 #include <farkv.h>
 #include <stdio.h>

@@ -32,7 +32,8 @@ void conn_wake(struct conn_home *h);
 /** Close all of the thread's connections. */
 void conn_close_all(struct conn_home *h);
 
-/** Close those that are not in WAIT and have neither completed a request nor taken bytes since `seconds`. */
+/** Close those that are not in WAIT and have neither completed a request nor taken bytes since
+ * `seconds`. */
 void conn_close_idle(struct conn_home *h, uint64_t seconds);
 
 #endif

@@ -153,7 +153,8 @@ void mc_flush_late(int fd, short what, void *kv)
 		log_warn("flush_all with a delay: %s", farkv_errdetail());
 }
 
-/* Later, by the thread's own loop, in place of one that is planned. False if it cannot be planned. */
+/* Later, by the thread's own loop, in place of one that is planned. False if it cannot be planned.
+ */
 static bool flush_in(struct client *c, uint64_t seconds)
 {
 	struct timeval tv = {.tv_sec = (time_t)seconds};

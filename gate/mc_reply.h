@@ -11,7 +11,8 @@
 /** A line, unless the request said noreply. */
 void mc_line(struct client *c, const char *text);
 
-/** An error, unless the request said noreply: memcached is silent then, and the client reads none. */
+/** An error, unless the request said noreply: memcached is silent then, and the client reads none.
+ */
 void mc_error(struct client *c, const char *text);
 void mc_bad_format(struct client *c);
 
@@ -30,8 +31,8 @@ struct mc_time {
 };
 
 /**
- * Read an exptime: 0 never, less than 0 at once, up to 30 days seconds from now, more a date. A time
- * beyond FARKV_TTL_MAX_MS is cut.
+ * Read an exptime: 0 never, less than 0 at once, up to 30 days seconds from now, more a date. A
+ * time beyond FARKV_TTL_MAX_MS is cut.
  */
 bool mc_time_read(struct slice word, struct mc_time *out);
 

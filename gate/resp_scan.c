@@ -104,9 +104,9 @@ static bool scan_options(struct client *c, const struct args *a, struct scan_opt
 }
 
 /*
- * A client's cursor is half of the store's: clients such as phpredis read it as a signed number. The
- * bit that is lost tells two neighbours of the 2^64 positions apart, so a key would be listed twice
- * only if a call ended between it and a key at the next position.
+ * A client's cursor is half of the store's: clients such as phpredis read it as a signed number.
+ * The bit that is lost tells two neighbours of the 2^64 positions apart, so a key would be listed
+ * twice only if a call ended between it and a key at the next position.
  */
 static bool read_cursor(struct slice text, uint64_t *cursor_out)
 {

@@ -7,7 +7,8 @@
 
 enum serve_exit { EXIT_RUN = 1, EXIT_USAGE = 64, EXIT_CONFIG = 78 };
 
-/** Check what needs no store and no socket: addresses and keys. An exit code with a detail, or 0. */
+/** Check what needs no store and no socket: addresses and keys. An exit code with a detail, or 0.
+ */
 int serve_check(const struct gate_config *cfg);
 
 /** Serve until a signal ends it. Errors are logged. Returns the exit code. */

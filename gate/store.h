@@ -46,7 +46,8 @@ typedef bool edit_fn(struct edit *e, void *arg);
 /**
  * Get, decide, and write by cas or add, or delete by delete_cas, until no other write came in
  * between: one step to all others. Returns 0, also if nothing was written; FARKV_ETIMEDOUT if
- * others come in between for --timeout-ms. The bytes of the old value are valid only within `decide`.
+ * others come in between for --timeout-ms. The bytes of the old value are valid only within
+ * `decide`.
  */
 int store_edit(struct client *c, struct slice key, edit_fn *decide, void *arg, struct edit *e);
 

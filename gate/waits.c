@@ -10,7 +10,8 @@
 #include "common/base/err.h"
 #include "common/base/thread.h"
 
-/* Of one call: longer than a pass over a large store, and the longest time that kvgate's end takes. */
+/* Of one call: longer than a pass over a large store, and the longest time that kvgate's end takes.
+ */
 #define CALL_MS 5000u
 
 struct waits {

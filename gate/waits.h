@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * waits.h - Redis's WAIT: a thread with a handle of its own waits for the followers of a cluster's servers,
- * on behalf of connections, whose threads go on with other ones.
+ * waits.h - Redis's WAIT: a thread with a handle of its own waits for the followers of a cluster's
+ * servers, on behalf of connections, whose threads go on with other ones.
  *
  * Its farkv_wait_followers() covers what any handle has written before it began, if
- * - its map is at least as new as that handle's: otherwise there may be a server that it does not ask;
- * - no server was lost since the connection's last WAIT, or since it began. That fails one call of the
- *   thread's handle, so each connection compares the number of such calls with the one it has seen.
+ * - its map is at least as new as that handle's: otherwise there may be a server that it does not
+ * ask;
+ * - no server was lost since the connection's last WAIT, or since it began. That fails one call of
+ * the thread's handle, so each connection compares the number of such calls with the one it has
+ * seen.
  */
 #ifndef GATE_WAITS_H
 #define GATE_WAITS_H
@@ -31,11 +33,12 @@ struct wait {
 	uint64_t losses; /* that the connection has been told of */
 };
 
-/** Start the thread; `kv` is its own from then on. 0, or FARKV_ENOMEM or FARKV_ESYS with a detail. */
+/** Start the thread; `kv` is its own from then on. 0, or FARKV_ENOMEM or FARKV_ESYS with a detail.
+ */
 int waits_start(struct farkv *kv, struct waits **out);
 /**
- * End the thread, within 5 s, while those of the connections still run, which it wakes; and free what is
- * left, when they have ended. NULL is allowed.
+ * End the thread, within 5 s, while those of the connections still run, which it wakes; and free
+ * what is left, when they have ended. NULL is allowed.
  */
 void waits_stop(struct waits *w);
 void waits_free(struct waits *w);

@@ -26,7 +26,8 @@ struct worker;
 int worker_start(struct gate *g, struct farkv *kv, struct gate_counts *counts,
 		 struct worker **out);
 
-/** Give it a connection. False if it cannot take it; `fd` is then still the caller's. Any thread. */
+/** Give it a connection. False if it cannot take it; `fd` is then still the caller's. Any thread.
+ */
 bool worker_give(struct worker *w, int fd, enum client_speaks speaks);
 
 /** Tell it to end, once its present requests are executed. Any thread. */

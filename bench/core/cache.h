@@ -9,8 +9,8 @@
  *
  * Blocks (kvcache.blocks, or a trace in JSON): a request asks which of its keys are there,
  * reads those before the first missing one, the prefix, into memory of its own, and stores
- * the missing ones from such memory, registered in both cases. Blocks that are there after a missing one are neither read nor written. The
- * threads take the requests of a trace in its order.
+ * the missing ones from such memory, registered in both cases. Blocks that are there after a
+ * missing one are neither read nor written. The threads take the requests of a trace in its order.
  *
  * Results are in measure.h: a missing key and a refused value are no failures.
  */

@@ -45,8 +45,8 @@ struct member {
 };
 
 /*
- * The threads meet twice: with their sessions open, and after the warm-up. With several processes it
- * lies in shared memory.
+ * The threads meet twice: with their sessions open, and after the warm-up. With several processes
+ * it lies in shared memory.
  */
 struct team {
 	const struct phase *phase;

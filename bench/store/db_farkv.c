@@ -300,8 +300,8 @@ static enum db_status kv_remove(struct db *db, const char *key, size_t key_len)
 }
 
 /*
- * Items that a failed call did not reach get the call's error. The call's detail is of the first item
- * that failed, "item 3 of 32: server b: ...": the others count as that server's.
+ * Items that a failed call did not reach get the call's error. The call's detail is of the first
+ * item that failed, "item 3 of 32: server b: ...": the others count as that server's.
  */
 static enum db_status item_status(struct db *db, int result, int err)
 {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * servers.h - what each server of a cluster did while sessions were open: gets and sets as the server
- * counts them, those of other clients included, and failed operations whose error names it.
+ * servers.h - what each server of a cluster did while sessions were open: gets and sets as the
+ * server counts them, those of other clients included, and failed operations whose error names it.
  *
- * The caller locks; servers_find() needs no lock while a session is open. One farkv_stats() of each server
- * when the first session opens and when the last one closes; nothing without a cluster.
+ * The caller locks; servers_find() needs no lock while a session is open. One farkv_stats() of each
+ * server when the first session opens and when the last one closes; nothing without a cluster.
  */
 #ifndef BENCH_STORE_SERVERS_H
 #define BENCH_STORE_SERVERS_H

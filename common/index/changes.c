@@ -205,7 +205,8 @@ static void set_make(struct index_changes *c, const struct index_scan *s, uint64
 	}
 }
 
-/* ---- compare ---------------------------------------------------------------------------------- */
+/* ---- compare ----------------------------------------------------------------------------------
+ */
 
 static uint64_t content_at(const struct index_scan *s, unsigned at)
 {
@@ -287,7 +288,8 @@ static void pick(void *arg, struct index_scan *s)
 		pick_all(c, s, fresh_ns);
 }
 
-/* ---- a part ------------------------------------------------------------------------------------ */
+/* ---- a part ------------------------------------------------------------------------------------
+ */
 
 /* Have the next pass look again at blocks that could not be read. False: there are too many. */
 static bool forget_lost(const struct index_scan *s, uint64_t *words)

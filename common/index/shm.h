@@ -106,8 +106,8 @@ IN_LINE uint32_t get_matches(const struct index_key *key, const uint64_t *slots)
 /* ---- GET -------------------------------------------------------------------------------- */
 
 /**
- * A fast GET. The caller sets the first four fields, get_find() slot, word and block, get_copy() the
- * length, get_lives() the time left.
+ * A fast GET. The caller sets the first four fields, get_find() slot, word and block, get_copy()
+ * the length, get_lives() the time left.
  */
 struct get_source {
 	const uint64_t *slots; /* the window, already prefetched */

@@ -11,16 +11,17 @@
  *   epoch 7                          counts the changes of a cluster's map, from 1 on
  *   seed 0123456789abcdef            of the partitions' hash; 16 hexadecimal digits
  *   lease 1000                       ms; only in a map that may change: see below
- *   replicas 1                       copies of each key; only with a lease; 0 if there is no such line
- *   server a shm:///run/farkv/a.sock NAME ADDRESS; 1 to 64 of them, names and addresses differ
+ *   replicas 1                       copies of each key; only with a lease; 0 if there is no such
+ * line server a shm:///run/farkv/a.sock NAME ADDRESS; 1 to 64 of them, names and addresses differ
  *   server b kv://host:7670 6        ... and the epoch by which it last began, empty
  *   server c kv://other:7670 0 drained  ... gets none by balancing; by a takeover only those
  *                                    of a server that it follows, or any if all are drained
  *   follower a b                     b has a whole copy of what a has; at most one for each server
  *   partitions 0-2047 a              FIRST-LAST NAME, in ascending order, all of 0-4095
  *   partitions 2048-4095 b
- *   move 2048-3071 a                 FIRST-LAST NAME: these are to move to that server; in ascending order
- *   move 3072-3100 a fenced          ... and nobody may read or write them until they have moved
+ *   move 2048-3071 a                 FIRST-LAST NAME: these are to move to that server; in
+ * ascending order move 3072-3100 a fenced          ... and nobody may read or write them until they
+ * have moved
  *
  * in this order, words separated by spaces or tabs. A word that begins with # starts a comment;
  * empty lines are skipped. A NAME is 1 to 31 of A-Z a-z 0-9 . _ -; an ADDRESS is shm://PATH,
@@ -83,8 +84,8 @@ struct clustermap {
 int clustermap_parse(const char *where, const char *text, size_t len, struct clustermap **out);
 
 /**
- * Parse a file. Errors as clustermap_parse(), and FARKV_EINVAL (no such file, not regular, too large,
- * no text), FARKV_EPERM, FARKV_ESYS. Reads a disk.
+ * Parse a file. Errors as clustermap_parse(), and FARKV_EINVAL (no such file, not regular, too
+ * large, no text), FARKV_EPERM, FARKV_ESYS. Reads a disk.
  */
 int clustermap_load(const char *path, struct clustermap **out);
 

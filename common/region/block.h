@@ -335,8 +335,8 @@ struct block_split {
 	uint8_t *seg;
 	size_t seg_at, seg_len;
 	/*
-	 * NULL, or where block_verify_split() copies the segment from, in one pass with the sum. The
-	 * header at `image` must then have these lengths.
+	 * NULL, or where block_verify_split() copies the segment from, in one pass with the sum.
+	 * The header at `image` must then have these lengths.
 	 */
 	const uint8_t *seg_from;
 };

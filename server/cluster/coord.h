@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * coord.h - the coordinator of a cluster: a service that keeps the map and knows which servers live.
+ * coord.h - the coordinator of a cluster: a service that keeps the map and knows which servers
+ * live.
  *
  * The coordinator has one map, replaced by compare-and-set on its version, and the registrations of
  * servers. It drops a registration when it has not heard of the server for the session's time.
@@ -9,9 +10,9 @@
  *   PATH/map            the map's text
  *   PATH/members/NAME   a server's registration, an ephemeral node
  *
- * A server asks in rounds: it writes its registration, then reads the map and the members. The reads
- * are answered after the write, so the view is not older than the round's begin: that is what a lease
- * counts from (doc/cluster.md, Leases).
+ * A server asks in rounds: it writes its registration, then reads the map and the members. The
+ * reads are answered after the write, so the view is not older than the round's begin: that is what
+ * a lease counts from (doc/cluster.md, Leases).
  *
  * One thread. Nothing waits except where said; the owner polls the descriptor.
  */
@@ -64,8 +65,8 @@ void coord_wants(struct coord *c, struct pollfd *p, int *ms_out);
 /** Go on, with the events that came (0: the time is over). May call viewed(). */
 void coord_process(struct coord *c, short revents);
 
-/** Begin a round; viewed() is called at its end, unless the connection is lost. False: a round is running,
- * or the service cannot be reached. */
+/** Begin a round; viewed() is called at its end, unless the connection is lost. False: a round is
+ * running, or the service cannot be reached. */
 bool coord_round(struct coord *c);
 
 /** Replace the map if it still has that version. The next rounds show what became of it. */
@@ -84,17 +85,17 @@ const char *coord_last_error(const struct coord *c);
 int coord_make(const char *url, const char *text, size_t len, int ms);
 
 /**
- * Read the map and the members, and call read() with them; `registered` is false. Repeats this every
- * 100 ms while read() returns true. Waits, each time at most `ms`. FARKV_ENOTFOUND:
- * there is no such cluster; FARKV_ETIMEDOUT if the service does not answer; errors as coord_check(),
- * and FARKV_ENOMEM, FARKV_ESYS.
+ * Read the map and the members, and call read() with them; `registered` is false. Repeats this
+ * every 100 ms while read() returns true. Waits, each time at most `ms`. FARKV_ENOTFOUND: there is
+ * no such cluster; FARKV_ETIMEDOUT if the service does not answer; errors as coord_check(), and
+ * FARKV_ENOMEM, FARKV_ESYS.
  */
 int coord_read(const char *url, int ms, bool (*read)(void *arg, const struct coord_view *v), void *arg);
 
 /**
- * Change the map: `change` makes the next text, of at most CLUSTERMAP_TEXT_MAX bytes in a buffer of one
- * more, from what was read. If another process has replaced the map meanwhile, it is called again with the
- * new one. An error of `change` is returned. Waits; `ms` and errors as coord_read().
+ * Change the map: `change` makes the next text, of at most CLUSTERMAP_TEXT_MAX bytes in a buffer of
+ * one more, from what was read. If another process has replaced the map meanwhile, it is called
+ * again with the new one. An error of `change` is returned. Waits; `ms` and errors as coord_read().
  */
 int coord_change(const char *url, int ms,
 		 int (*change)(void *arg, const struct coord_view *v, char *text_out, size_t *len_out),

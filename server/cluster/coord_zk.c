@@ -166,7 +166,8 @@ void coord_wants(struct coord *c, struct pollfd *p, int *ms_out)
 	p->fd = fd;
 	p->events = (short)((events & ZOOKEEPER_READ ? POLLIN : 0) |
 			    (events & ZOOKEEPER_WRITE ? POLLOUT : 0));
-	*ms_out = (int)UTIL_MIN((uint64_t)tv.tv_sec * 1000 + (uint64_t)tv.tv_usec / 1000, (uint64_t)1000);
+	*ms_out = (int)UTIL_MIN((uint64_t)tv.tv_sec * 1000 + (uint64_t)tv.tv_usec / 1000,
+				(uint64_t)1000);
 }
 
 void coord_process(struct coord *c, short revents)

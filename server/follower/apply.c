@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Errors of the source have their line in err_detail(), those of the own server in farkv_errdetail():
- * the library that the child is linked with has an error line of its own.
+ * Errors of the source have their line in err_detail(), those of the own server in
+ * farkv_errdetail(): the library that the child is linked with has an error line of its own.
  */
 #include "config.h"
 
@@ -153,7 +153,8 @@ static void add_put(struct apply *a, const struct farkv_get_item *it)
 						    .options = o};
 }
 
-/* ---- copy ------------------------------------------------------------------------------------- */
+/* ---- copy -------------------------------------------------------------------------------------
+ */
 
 /* Get the batch's keys at the source, and give them the same state here. */
 static int copy_batch(struct apply *a)
@@ -198,7 +199,8 @@ static int copy_part(struct apply *a, const struct follow_part *p)
 	return err || !a->n_get ? err : copy_batch(a);
 }
 
-/* ---- delete ------------------------------------------------------------------------------------ */
+/* ---- delete ------------------------------------------------------------------------------------
+ */
 
 /* `from`: the first key of the part whose hash is not less. True: the part lists the key. */
 static bool lists(const struct apply *a, const struct follow_part *p, size_t from, uint64_t hash,

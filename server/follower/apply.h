@@ -23,8 +23,8 @@ void apply_free(struct apply *a);
 int apply_part(struct apply *a, const struct follow_part *p);
 
 /**
- * Delete all keys but those of the order's partitions; needs no source. Errors as apply_part(). Calls
- * step() before each part of the scan.
+ * Delete all keys but those of the order's partitions; needs no source. Errors as apply_part().
+ * Calls step() before each part of the scan.
  */
 int apply_purge(struct apply *a, void (*step)(void *arg), void *arg);
 

@@ -4,13 +4,14 @@
  * into its own, as a client of both: for a follower, and for partitions that move. Neither server's
  * event loop takes part but for a few messages per pass.
  *
- * A pass looks at every word of the source's index by READs, and gets the keys whose words have changed
- * since the previous pass (client/follow.h). After the first pass, which also deletes from the own
- * server what the source does not have, the copy is whole; after each later one every key has a state
- * that the source had when the pass began, or a newer one.
+ * A pass looks at every word of the source's index by READs, and gets the keys whose words have
+ * changed since the previous pass (client/follow.h). After the first pass, which also deletes from
+ * the own server what the source does not have, the copy is whole; after each later one every key
+ * has a state that the source had when the pass began, or a newer one.
  *
- * The child ends by itself when its parent does, when the source ends or forgets its region, or when
- * it is killed: which may happen at any time. It writes to no partition but those of its order.
+ * The child ends by itself when its parent does, when the source ends or forgets its region, or
+ * when it is killed: which may happen at any time. It writes to no partition but those of its
+ * order.
  */
 #ifndef SERVER_FOLLOWER_FOLLOWER_H
 #define SERVER_FOLLOWER_FOLLOWER_H

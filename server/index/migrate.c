@@ -498,8 +498,8 @@ static uint64_t known_bytes(const struct migration *m, uint64_t longest)
 	return sum;
 }
 
-/* Bytes to evict: a share of the subtable's. Longer blocks than that do not count, because all shorter
- * ones would be evicted in their place. */
+/* Bytes to evict: a share of the subtable's. Longer blocks than that do not count, because all
+ * shorter ones would be evicted in their place. */
 static uint64_t share(const struct migration *m)
 {
 	return known_bytes(m, known_bytes(m, UINT64_MAX) / EVICT_SHARE) / EVICT_SHARE + 1;

@@ -26,9 +26,9 @@ static_assert(SUBTABLE_LINES % STEP_LINES == 0, "steps of whole lines");
 
 /*
  * A slot's note: bits 8..15 a hash of its word, not 0; bits 0..7 when to read the value's header
- * again, in units of NOTE_MS modulo 256; 0: nothing is known. A line's note: bits 8..31 a hash of its
- * words, bits 0..7 when the first of its slots is due. A slot or line with another hash is checked at
- * once. A new word with the old hash is checked at most NOTE_MAX_MS late.
+ * again, in units of NOTE_MS modulo 256; 0: nothing is known. A line's note: bits 8..31 a hash of
+ * its words, bits 0..7 when the first of its slots is due. A slot or line with another hash is
+ * checked at once. A new word with the old hash is checked at most NOTE_MAX_MS late.
  */
 #define NOTE_MS 512u
 #define NOTE_MAX_MS 60000u

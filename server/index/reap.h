@@ -6,10 +6,10 @@
  * is the server's own, and no client's put may be absorbed by it. The CAS finds W, so the header
  * that was read is that of W's block (I2), and CLOCK had been written before that look.
  *
- * One subtable at a time, in the event loop's thread. Swaps by the lane of the migrations. Reads the
- * header of a value when its word is new, when its time is over, and every minute. In between it
- * hashes a line's words, to find out whether there is a new one: 1 ns for each. It keeps 10 KiB for
- * each subtable, in memory of the server's own.
+ * One subtable at a time, in the event loop's thread. Swaps by the lane of the migrations. Reads
+ * the header of a value when its word is new, when its time is over, and every minute. In between
+ * it hashes a line's words, to find out whether there is a new one: 1 ns for each. It keeps 10 KiB
+ * for each subtable, in memory of the server's own.
  */
 #ifndef SERVER_INDEX_REAP_H
 #define SERVER_INDEX_REAP_H

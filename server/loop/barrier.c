@@ -13,7 +13,8 @@
 #include "core.h"
 #include "session.h"
 
-/* Calls of barrier_want() come in bursts: the delay grows with the number of sessions that answer. */
+/* Calls of barrier_want() come in bursts: the delay grows with the number of sessions that answer.
+ */
 #define PAUSE_MS 10u
 #define PAUSE_SESSIONS_PER_MS 8u
 /* A barrier that takes longer is stuck; see barrier_stuck(). */

@@ -182,7 +182,8 @@ static void job_start(struct job *j)
 		job_halt(j);
 }
 
-/* A source has one child, for followed and moving partitions alike: no two children write one key. */
+/* A source has one child, for followed and moving partitions alike: no two children write one key.
+ */
 static struct job *job_find(const struct copies *w, bool purges, uint8_t source)
 {
 	struct job *j;
@@ -272,9 +273,9 @@ static bool intersects(const struct set *a, const struct set *b)
 }
 
 /*
- * True if all partitions of the source came here as soon as it lost them. No map that this server missed
- * gave them to a third one: an owner keeps a partition for at least a session's time, and a server without
- * a view for that long has lost its own partitions.
+ * True if all partitions of the source came here as soon as it lost them. No map that this server
+ * missed gave them to a third one: an owner keeps a partition for at least a session's time, and a
+ * server without a view for that long has lost its own partitions.
  */
 static bool came_straight(const struct job *j, const struct clustermap *map, const struct clustermap *old,
 			  uint32_t me)

@@ -24,7 +24,8 @@ struct demand {
 /** `n` blocks were granted at `now` (clock_now_ns()). */
 void demand_add(struct demand *d, uint8_t cls, uint64_t n, uint64_t now);
 
-/** Blocks granted in the last DEMAND_NS, at a steady rate; earlier ones count less than later ones. */
+/** Blocks granted in the last DEMAND_NS, at a steady rate; earlier ones count less than later ones.
+ */
 uint64_t demand_of(const struct demand *d, uint8_t cls, uint64_t now);
 
 #endif

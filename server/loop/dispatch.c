@@ -74,7 +74,8 @@ static bool on_bye(struct session *s, const struct msg *m)
 	return session_reply(s, &r, m->req, NULL);
 }
 
-/* Take the counts of a session over RDMA; one over shared memory writes them to its tether's page. */
+/* Take the counts of a session over RDMA; one over shared memory writes them to its tether's page.
+ */
 static bool on_hits(struct session *s, const struct msg *m)
 {
 	for (uint32_t i = 0; i < m->stats.n; i++) {
@@ -157,7 +158,8 @@ static bool refuse(struct session *s, const struct msg *m, const char *what)
 	return false;
 }
 
-/* What a client's control thread still sends after BYE: its process counts as having unmapped the region (I6). */
+/* What a client's control thread still sends after BYE: its process counts as having unmapped the
+ * region (I6). */
 static bool may_follow_bye(uint8_t type)
 {
 	return type == MSG_BARRIER_ACK || type == MSG_HITS || type == MSG_SWEEP_ACK ||

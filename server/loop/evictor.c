@@ -24,8 +24,9 @@
 #define PLACES_SHARE 16u
 /* The largest grant, as a share of the memory. */
 #define GRANT_SHARE 512u
-/* The least grant, however little the client has taken lately: a quarter of the largest, and at most
- * GRANT_FEW blocks. Without it a waiting client, which takes little, would be granted ever less. */
+/* The least grant, however little the client has taken lately: a quarter of the largest, and at
+ * most GRANT_FEW blocks. Without it a waiting client, which takes little, would be granted ever
+ * less. */
 #define GRANT_FEW 16u
 #define GRANT_LEAST 2u
 

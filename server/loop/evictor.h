@@ -39,8 +39,8 @@ struct evict *evictor_books(const struct control *c);
 void evictor_note_waiting(struct control *c, uint8_t cls);
 
 /**
- * After evictor_note_waiting() and grow_evict(): true if an evacuation has just ended, so that the request
- * should try again before another one begins.
+ * After evictor_note_waiting() and grow_evict(): true if an evacuation has just ended, so that the
+ * request should try again before another one begins.
  */
 bool evictor_just_ended(const struct control *c);
 

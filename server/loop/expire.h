@@ -3,10 +3,10 @@
  * expire.h - CLOCK, and the values that nobody asks for after they have expired.
  *
  * CLOCK is 0 until the first session asks for it. From then on it is written every 10 ms, and the
- * reaper (server/index/reap.h) walks over the index every two seconds, for at most a tenth of the time.
- * A subtable half of whose keys are dead, or whose dead keys have a MiB of blocks, is compacted,
- * which frees these blocks. Earlier would cost more: a compaction reads the keys of all living
- * values. Where memory is short grow.h finds the tombstones before that.
+ * reaper (server/index/reap.h) walks over the index every two seconds, for at most a tenth of the
+ * time. A subtable half of whose keys are dead, or whose dead keys have a MiB of blocks, is
+ * compacted, which frees these blocks. Earlier would cost more: a compaction reads the keys of all
+ * living values. Where memory is short grow.h finds the tombstones before that.
  */
 #ifndef SERVER_LOOP_EXPIRE_H
 #define SERVER_LOOP_EXPIRE_H

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * fence.h - the map of the cluster has changed: all clients are told, and once the fence is complete no
- * operation by an older map is acknowledged.
+ * fence.h - the map of the cluster has changed: all clients are told, and once the fence is
+ * complete no operation by an older map is acknowledged.
  *
- * Each session that came by a map is sent the new one, and gets no lease until it has answered MAP_ACK:
- * then its operations by older maps are over. The fence is complete when each has answered, or the last
- * lease it got has ended: what a stopped client writes later is never acknowledged.
+ * Each session that came by a map is sent the new one, and gets no lease until it has answered
+ * MAP_ACK: then its operations by older maps are over. The fence is complete when each has
+ * answered, or the last lease it got has ended: what a stopped client writes later is never
+ * acknowledged.
  */
 #ifndef SERVER_LOOP_FENCE_H
 #define SERVER_LOOP_FENCE_H

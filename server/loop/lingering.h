@@ -4,15 +4,15 @@
  *
  * The end of a socket does not prove that the region is unmapped (I6), and a barrier has to
  * know. So each session gets a file of its own with WELCOME, its tether: a memfd of
- * one page, sealed so that it keeps this size. The client maps it before READY, and unmaps it when no
- * operation of the session can follow. The kernel unmaps it when the process ends or calls
+ * one page, sealed so that it keeps this size. The client maps it before READY, and unmaps it when
+ * no operation of the session can follow. The kernel unmaps it when the process ends or calls
  * exec(2), in whatever PID namespace, and before it closes the socket. Its page holds what the
  * session counts (common/proto/hits.h).
  *
- * A region that outlives its server has its tethers in files, named by the session's number, so that
- * the next server can ask. There the server locks (flock(2)) the open file that it sends, and closes
- * its own descriptor of it. The client's mapping keeps that open file, and with it the lock, until
- * the last mapping and descriptor are gone: then another lock succeeds.
+ * A region that outlives its server has its tethers in files, named by the session's number, so
+ * that the next server can ask. There the server locks (flock(2)) the open file that it sends, and
+ * closes its own descriptor of it. The client's mapping keeps that open file, and with it the lock,
+ * until the last mapping and descriptor are gone: then another lock succeeds.
  *
  * In the descriptor store of systemd they are memfds that are put there.
  *
@@ -53,7 +53,8 @@ struct tether *tether_new(void);
 
 /** Make the file that is sent with WELCOME; `id` and `dir_fd` are set. 0 or an errno. */
 int tether_make(struct tether *t);
-/** Open the file that another server made for session `id` in `dir_fd`. 0, ENOENT, or another errno. */
+/** Open the file that another server made for session `id` in `dir_fd`. 0, ENOENT, or another
+ * errno. */
 int tether_open(struct tether *t);
 /** WELCOME has been sent, or will not be. */
 void tether_sent(struct tether *t);

@@ -30,8 +30,8 @@ int listen_open(const char *path, unsigned mode, struct listen_socket *l_out);
 
 /**
  * Use the listening socket `fd`, which was passed; it is never closed. `path` is where it must
- * listen, NULL: anywhere. FARKV_EINVAL with a detail if it is another kind of descriptor, or listens
- * elsewhere; FARKV_ESYS.
+ * listen, NULL: anywhere. FARKV_EINVAL with a detail if it is another kind of descriptor, or
+ * listens elsewhere; FARKV_ESYS.
  */
 int listen_adopt(int fd, const char *path, struct listen_socket *l_out);
 
@@ -46,8 +46,8 @@ int listen_begin(const struct listen_socket *l);
 
 /**
  * The address as clients need it: an absolute path, or one relative to the server's folder, with
- * %XX for characters that are special in a URI. FARKV_EINVAL with a detail for a path that no client
- * accepts.
+ * %XX for characters that are special in a URI. FARKV_EINVAL with a detail for a path that no
+ * client accepts.
  */
 int listen_uri(const char *path, char uri[LISTEN_URI_MAX]);
 

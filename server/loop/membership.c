@@ -22,7 +22,8 @@
 
 #define SESSION_MS 1000u /* what is asked for; ZooKeeper takes no less than two of its ticks */
 #define ROUNDS_PER_LEASE 5u
-/* Other servers' clocks and ours may differ: parts of the session's time that a lease leaves out. */
+/* Other servers' clocks and ours may differ: parts of the session's time that a lease leaves out.
+ */
 #define MARGIN 8u
 /* A server that nobody here has seen may be about to start. */
 #define UNSEEN_NS (30 * NS_PER_SEC)
@@ -109,8 +110,8 @@ static void replace_map(struct membership *m, const struct coord_view *v, const 
 }
 
 /*
- * This server's region is empty. False: the map does not say so yet, and others might rely on keys of an
- * earlier process of that name; a new map was proposed.
+ * This server's region is empty. False: the map does not say so yet, and others might rely on keys
+ * of an earlier process of that name; a new map was proposed.
  */
 static bool has_begun(struct membership *m, const struct coord_view *v, const struct clustermap *map,
 		      uint32_t server)
@@ -227,7 +228,8 @@ static uint64_t lease_length(const struct membership *m)
 	return UTIL_MIN(m->map->lease_ms * NS_PER_MS, session - session / MARGIN);
 }
 
-/* Rounds were missed, by the coordinator's fault or this server's: that says nothing about others. */
+/* Rounds were missed, by the coordinator's fault or this server's: that says nothing about others.
+ */
 static void note_gap(struct membership *m)
 {
 	uint64_t now = clock_now_ns();

@@ -77,7 +77,8 @@ static void follower_gone(struct control *c)
 		core_tick_soon(c);
 }
 
-/* A takeover would give this follower all that the server has: the map says that its copy is whole. */
+/* A takeover would give this follower all that the server has: the map says that its copy is whole.
+ */
 static bool is_whole(const struct control *c)
 {
 	const struct clustermap *map = c->cfg.map;
@@ -172,7 +173,8 @@ bool passes_on_pass(struct session *s, const struct msg *m)
 	return session_reply(s, &r, m->req, NULL);
 }
 
-/* ---- life ------------------------------------------------------------------------------------- */
+/* ---- life -------------------------------------------------------------------------------------
+ */
 
 static bool tick(struct control *c)
 {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * passes.h - what the source of a copy does for the server that copies (server/follower/follower.h): a
- * few messages per pass. And clients that wait until the follower has what they wrote.
+ * passes.h - what the source of a copy does for the server that copies
+ * (server/follower/follower.h): a few messages per pass. And clients that wait until the follower
+ * has what they wrote.
  *
  * One session follows: the latest that began a pass of that kind. Event loop only.
  */
@@ -19,20 +20,22 @@ struct session;
 extern const struct loop_module passes_module;
 
 /**
- * Handle PASS; false: the session is gone. PASSED has the pages in which incarnations restarted at 0 since
- * the session's previous PASS, of any kind. One of the kind FOLLOW says that all that the session read
- * before is applied.
+ * Handle PASS; false: the session is gone. PASSED has the pages in which incarnations restarted at
+ * 0 since the session's previous PASS, of any kind. One of the kind FOLLOW says that all that the
+ * session read before is applied.
  */
 bool passes_on_pass(struct session *s, const struct msg *m);
 
 /**
- * Handle WAIT_REQ; false: the session is gone. Answers WAITED 1 when the follower has applied a pass that
- * began after this request, and a later view of the map still names it (passes_confirm()); WAITED 0 if
- * there is no follower, or it goes away. A new WAIT_REQ replaces the session's previous one.
+ * Handle WAIT_REQ; false: the session is gone. Answers WAITED 1 when the follower has applied a
+ * pass that began after this request, and a later view of the map still names it
+ * (passes_confirm()); WAITED 0 if there is no follower, or it goes away. A new WAIT_REQ replaces
+ * the session's previous one.
  */
 bool passes_on_wait(struct session *s, const struct msg *m);
 
-/** cfg.map was the map at that time: if it names a follower, end the waits whose passes are applied. */
+/** cfg.map was the map at that time: if it names a follower, end the waits whose passes are
+ * applied. */
 void passes_confirm(struct control *c, uint64_t as_of_ns);
 
 /**

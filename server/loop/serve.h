@@ -48,8 +48,8 @@ int serve_check(struct server_config *cfg);
 typedef int serve_reread(struct server_config *cfg, struct opts_changes *out);
 
 /**
- * Serve until a signal ends it. Errors are logged. Returns the exit code. `reread` NULL: there is no
- * file of options.
+ * Serve until a signal ends it. Errors are logged. Returns the exit code. `reread` NULL: there is
+ * no file of options.
  */
 int serve(struct server_config *cfg, serve_reread *reread);
 

@@ -19,8 +19,8 @@ extern const struct loop_module snapshots_module;
 bool snapshots_open(struct control *c, const char *uri, const char *key);
 
 /**
- * Run the loop until the snapshot is restored; meanwhile the saver alone is let in, and others wait.
- * 0, or an error with a detail; FARKV_EABORTED: a signal came.
+ * Run the loop until the snapshot is restored; meanwhile the saver alone is let in, and others
+ * wait. 0, or an error with a detail; FARKV_EABORTED: a signal came.
  */
 int snapshots_restore(struct control *c);
 

@@ -72,10 +72,11 @@ static void send_map(struct session *s, const struct clustermap *map)
 }
 
 /*
- * Check what HELLO says of the cluster, for a client that has proved its key, if it needs one. True:
- * it has this server's map and means this server, neither knows of a cluster, or it is the server's own
- * child. False: the session is gone. A client with another map, or none, was sent the map (MAP); one that
- * means another server, or a cluster where there is none, was refused with the reason.
+ * Check what HELLO says of the cluster, for a client that has proved its key, if it needs one.
+ * True: it has this server's map and means this server, neither knows of a cluster, or it is the
+ * server's own child. False: the session is gone. A client with another map, or none, was sent the
+ * map (MAP); one that means another server, or a cluster where there is none, was refused with the
+ * reason.
  */
 static bool cluster_admits(struct session *s)
 {

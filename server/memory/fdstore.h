@@ -19,7 +19,8 @@
  */
 uint64_t fdstore_room(void);
 
-/** The descriptor that an earlier process put there as `name`; it is then the caller's. -1: none. */
+/** The descriptor that an earlier process put there as `name`; it is then the caller's. -1: none.
+ */
 int fdstore_take(const char *name);
 /** Close those of other names; the log warns of each. */
 void fdstore_close_strangers(void);

@@ -252,8 +252,8 @@ bool region_walk_next(const struct region *r, struct region_walk *w,
 }
 
 /*
- * A byte for each slot of an index that takes an eighth of the region: subtables lie side by side at
- * its end. In a larger index some slots share a byte, so that a use of one key counts for two.
+ * A byte for each slot of an index that takes an eighth of the region: subtables lie side by side
+ * at its end. In a larger index some slots share a byte, so that a use of one key counts for two.
  */
 static uint64_t heat_size(uint64_t region_bytes)
 {

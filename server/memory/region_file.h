@@ -32,8 +32,8 @@ struct region_file {
  * Open and lock the meta area at `path`, or an empty one at PATH.new if there is none. With
  * `replace` ask a server that has it to end (SIGTERM), and wait, unless a blocked SIGINT or SIGTERM
  * is pending; a server that takes it over meanwhile is asked as well, so of several with `replace`
- * one is left. Then wait for the end of that process (I6). Nothing is changed. 0, FARKV_EREFUSED (in
- * use), FARKV_EABORTED (a signal), FARKV_EFORMAT (not a farkv region, or of another version),
+ * one is left. Then wait for the end of that process (I6). Nothing is changed. 0, FARKV_EREFUSED
+ * (in use), FARKV_EABORTED (a signal), FARKV_EFORMAT (not a farkv region, or of another version),
  * FARKV_EINVAL (the path), FARKV_EPERM (another user's file), FARKV_ESYS, each with a detail.
  */
 int region_file_open(const char *path, bool replace, struct region_file *f_out);
@@ -47,10 +47,10 @@ void region_file_close(struct region_file *f);
 
 /**
  * Open the data area: made, or made empty, unless the region was found. A lock (flock(2), shared)
- * stays with the descriptor and with the mappings of it, so that no other region is made in the file
- * while one of them is left. One in the descriptor store must have been made already. 0, or
- * FARKV_EREFUSED (in use), FARKV_EFORMAT (too short), FARKV_EINVAL (not a regular file), FARKV_EPERM,
- * FARKV_ESYS.
+ * stays with the descriptor and with the mappings of it, so that no other region is made in the
+ * file while one of them is left. One in the descriptor store must have been made already. 0, or
+ * FARKV_EREFUSED (in use), FARKV_EFORMAT (too short), FARKV_EINVAL (not a regular file),
+ * FARKV_EPERM, FARKV_ESYS.
  */
 int region_file_data(struct region_file *f, uint64_t bytes, int *fd_out);
 /**

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * resets.h - pages whose blocks' incarnations began again, the latest of them. A server that follows
- * this one asks for them (PASS): until then an unchanged word names an unchanged content.
+ * resets.h - pages whose blocks' incarnations began again, the latest of them. A server that
+ * follows this one asks for them (PASS): until then an unchanged word names an unchanged content.
  *
  * Entries are numbered from 0 on. Event loop only.
  */

@@ -56,8 +56,8 @@ bool slab_unmark(struct slab *s, uint64_t *cursor, unsigned segments);
 bool slab_condemn(struct slab *s, struct block_ref ref);
 
 /**
- * Count again from the states of the blocks: counts, lists, owners of pages, page map. False, with a
- * detail, if that differs from the kept figures. Time: 2 ns per block.
+ * Count again from the states of the blocks: counts, lists, owners of pages, page map. False, with
+ * a detail, if that differs from the kept figures. Time: 2 ns per block.
  */
 bool slab_audit(const struct slab *s);
 

@@ -155,7 +155,8 @@ static void obey(struct child *c, const struct saver_message *o, struct saver_an
 {
 	uint64_t begin = clock_now_ns();
 
-	*a = (struct saver_answer){.kind = o->kind, .at_ms = clock_read_ns(CLOCK_REALTIME) / NS_PER_MS};
+	*a = (struct saver_answer){.kind = o->kind,
+				   .at_ms = clock_read_ns(CLOCK_REALTIME) / NS_PER_MS};
 	c->answer = a;
 	interrupted = 0;
 	if (o->kind == SAVER_OPEN)

@@ -3,15 +3,17 @@
  * Clients of a cluster (stress.h) until a file exists, while a script moves keys and stops servers;
  * then every key is read, and the history is judged.
  *
- *   cluster_client --address ADDRESS --until FILE [--clients N] [--round N] [--seed N] [--record FILE]
+ *   cluster_client --address ADDRESS --until FILE [--clients N] [--round N] [--seed N] [--record
+ * FILE]
  *       [--pids FILE] [--spare N] [--lost SERVER --map URL]
  *
- * --round: its keys are no other round's. --pids: gets the clients' process ids when all have connected.
- * --spare: the client of that number, from 0 on, may see errors, because the script stops it. --lost:
- * that server dies and its follower takes over; its keys are judged by what followers promise, and calls
- * may fail. Otherwise all keys have to be linearizable, and no call may fail. --record: the history of a
- * run that was wrong. Exit status: 0, 1 if something was wrong, 2 if it cannot begin, 3 if calls failed and
- * all else was in order.
+ * --round: its keys are no other round's. --pids: gets the clients' process ids when all have
+ * connected.
+ * --spare: the client of that number, from 0 on, may see errors, because the script stops it.
+ * --lost: that server dies and its follower takes over; its keys are judged by what followers
+ * promise, and calls may fail. Otherwise all keys have to be linearizable, and no call may fail.
+ * --record: the history of a run that was wrong. Exit status: 0, 1 if something was wrong, 2 if it
+ * cannot begin, 3 if calls failed and all else was in order.
  */
 #include "config.h"
 
@@ -188,7 +190,8 @@ static void keep(const struct history *h)
 		printf("the history is in %s\n", options.record);
 }
 
-/* ---- the verdict ------------------------------------------------------------------------------ */
+/* ---- the verdict ------------------------------------------------------------------------------
+ */
 
 static bool is_lost(void *arg, uint32_t key)
 {
@@ -266,7 +269,8 @@ static int run(void)
 	return !well ? 1 : no_errors() ? 0 : 3;
 }
 
-/* ---- options ---------------------------------------------------------------------------------- */
+/* ---- options ----------------------------------------------------------------------------------
+ */
 
 static uint64_t number(const char *text)
 {

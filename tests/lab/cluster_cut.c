@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A client of a cluster that stops in the middle of a put or a get, at each of its steps in turn, for
- * longer than a lease; meanwhile the key's partition moves, and in every other case another client
- * writes the key. When it goes on, nothing old is read, and nothing new is lost.
+ * A client of a cluster that stops in the middle of a put or a get, at each of its steps in turn,
+ * for longer than a lease; meanwhile the key's partition moves, and in every other case another
+ * client writes the key. When it goes on, nothing old is read, and nothing new is lost.
  *
  *   cluster_cut --map URL --address ADDRESS
  *
@@ -103,7 +103,8 @@ static void __attribute__((noreturn)) client_main(void)
 	kv = open_store();
 	for (;;) {
 		raise(SIGSTOP);
-		/* Connected again, with a lease: a connection may have ended while it was stopped. */
+		/* Connected again, with a lease: a connection may have ended while it was stopped.
+		 */
 		for (unsigned i = 0; get(kv, &found); i++)
 			if (i == TRIES)
 				die("get: %s", farkv_errdetail());
@@ -142,7 +143,8 @@ static void go_on(pid_t pid)
 	await_stop(pid);
 }
 
-/* ---- moves ------------------------------------------------------------------------------------ */
+/* ---- moves ------------------------------------------------------------------------------------
+ */
 
 static void kvcli(const char *what, const char *server)
 {
@@ -167,7 +169,8 @@ static void move_key(char *server_out, size_t size)
 	free(m);
 }
 
-/* ---- a case ------------------------------------------------------------------------------------ */
+/* ---- a case ------------------------------------------------------------------------------------
+ */
 
 struct pair {
 	struct farkv *kv; /* the other client */
@@ -191,7 +194,8 @@ static uint64_t agreed(const struct pair *p)
 	return found;
 }
 
-/* What the call of the client may have led to: `before` was there, it put `mine`, the other `theirs`, or 0. */
+/* What the call of the client may have led to: `before` was there, it put `mine`, the other
+ * `theirs`, or 0. */
 static void check(const struct pair *p, enum what what, uint64_t before, uint64_t mine, uint64_t theirs)
 {
 	int result = order->result;

@@ -4,8 +4,8 @@
  *
  * Strictly: each key is linearizable, however often it moves. A key of a server that was lost, and
  * whose follower took over, has after that moment a value that it had before it, or none, and is
- * linearizable before and after. A write of unknown outcome whose value was read happened before its
- * response: nothing of a call over shared memory is under way after its end.
+ * linearizable before and after. A write of unknown outcome whose value was read happened before
+ * its response: nothing of a call over shared memory is under way after its end.
  */
 #ifndef TESTS_LAB_CLUSTER_JUDGE_H
 #define TESTS_LAB_CLUSTER_JUDGE_H
@@ -16,8 +16,9 @@
 #include "history.h"
 
 /**
- * What a cluster's history is judged by, to be called first. A key that moves gets another version with
- * the same value: a cas that found another version counts as not done, and versions are dropped.
+ * What a cluster's history is judged by, to be called first. A key that moves gets another version
+ * with the same value: a cas that found another version counts as not done, and versions are
+ * dropped.
  */
 void cluster_judge_prepare(struct history *h);
 
@@ -25,9 +26,9 @@ void cluster_judge_prepare(struct history *h);
 #define CLUSTER_JUDGE_GAPS 4u
 
 /**
- * No key of a lost server is answered between the end of its last lease and the newer map. The middles
- * of the longest times without a result for a key of which lost() is true, the longest first; 0: there
- * are no more.
+ * No key of a lost server is answered between the end of its last lease and the newer map. The
+ * middles of the longest times without a result for a key of which lost() is true, the longest
+ * first; 0: there are no more.
  */
 void cluster_judge_loss(const struct history *h, bool (*lost)(void *arg, uint32_t key), void *arg,
 			uint64_t at_out[CLUSTER_JUDGE_GAPS]);

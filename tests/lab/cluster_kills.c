@@ -4,9 +4,9 @@
  *
  *   cluster_kills --map URL --dir DIR [--kills N] [--seed N]
  *
- * The cluster of that URL is new and has --replicas 1. $KVSERVER is started for each of its servers, with
- * logs in DIR; $KVCLI rebalances after each kill. Clients put numbered values, and call
- * farkv_wait_followers() now and then. After each takeover
+ * The cluster of that URL is new and has --replicas 1. $KVSERVER is started for each of its
+ * servers, with logs in DIR; $KVCLI rebalances after each kill. Clients put numbered values, and
+ * call farkv_wait_followers() now and then. After each takeover
  *  - each key has the value that the last successful wait covered, or a newer one;
  *  - keys of the other servers have the value that was put last.
  * Prints how long the lost server's keys did not answer, and how many writes were lost.
@@ -44,7 +44,8 @@
 #define LOAD(x) __atomic_load_n(&(x), __ATOMIC_ACQUIRE)
 #define STORE(x, v) __atomic_store_n(&(x), v, __ATOMIC_RELEASE)
 
-/* A key's numbers: the last one tried, put, and covered by a wait. Its writer's; main's while that pauses. */
+/* A key's numbers: the last one tried, put, and covered by a wait. Its writer's; main's while that
+ * pauses. */
 struct record {
 	uint64_t tried, put, waited;
 	uint64_t given_up; /* the last number that no wait covers, because one has failed since */
@@ -113,7 +114,8 @@ static struct farkv *open_store(void)
 	return kv;
 }
 
-/* ---- keys and values -------------------------------------------------------------------------- */
+/* ---- keys and values --------------------------------------------------------------------------
+ */
 
 struct value {
 	uint64_t number;
@@ -155,7 +157,8 @@ static int read_number(struct farkv *kv, unsigned writer, unsigned key, uint64_t
 	return 0;
 }
 
-/* ---- writers ----------------------------------------------------------------------------------- */
+/* ---- writers -----------------------------------------------------------------------------------
+ */
 
 static void write_one(struct farkv *kv, unsigned me, struct rng *r)
 {
@@ -189,7 +192,8 @@ static void wait_followers(struct farkv *kv, struct writer *w)
 	for (unsigned i = 0; i < KEYS; i++) {
 		struct record *k = &w->key[i];
 
-		/* What was put before a wait that failed may be lost; the next one counts from then on. */
+		/* What was put before a wait that failed may be lost; the next one counts from then
+		 * on. */
 		if (!well)
 			k->given_up = k->put;
 		else if (k->put > k->given_up)
@@ -220,7 +224,8 @@ static void __attribute__((noreturn)) writer_main(unsigned me)
 	rng_seed(&r, options.seed, me);
 	while (!LOAD(board->stop)) {
 		if (LOAD(board->pause)) {
-			/* If this is the first one and succeeds, nothing of the lost server may be missing. */
+			/* If this is the first one and succeeds, nothing of the lost server may be
+			 * missing. */
 			wait_followers(kv, w);
 			STORE(w->paused, 1);
 			while (LOAD(board->pause))
@@ -274,7 +279,8 @@ static void resume_writers(void)
 			nap(1);
 }
 
-/* ---- servers ------------------------------------------------------------------------------------ */
+/* ---- servers ------------------------------------------------------------------------------------
+ */
 
 static void start_server(struct server *s)
 {
@@ -373,14 +379,16 @@ static void stop_all(void)
 			die("writer %u has ended with status %#x", i, (unsigned)status);
 	for (uint32_t i = 0; i < n_servers; i++) {
 		kill(server[i].pid, SIGTERM);
-		/* One that was started again just now may not be registered yet: then it ends with 1. */
+		/* One that was started again just now may not be registered yet: then it ends
+		 * with 1. */
 		if (waitpid(server[i].pid, &status, 0) < 0 || !WIFEXITED(status) ||
 		    WEXITSTATUS(status) > 1)
 			die("server %s has ended with status %#x", server[i].name, (unsigned)status);
 	}
 }
 
-/* ---- a kill -------------------------------------------------------------------------------------- */
+/* ---- a kill
+ * -------------------------------------------------------------------------------------- */
 
 struct outcome {
 	uint64_t others, others_failed; /* reads of other servers' keys until the takeover */
@@ -525,7 +533,8 @@ static struct outcome kill_one(struct farkv *kv, uint32_t i)
 	return o;
 }
 
-/* ---- figures --------------------------------------------------------------------------------------- */
+/* ---- figures
+ * --------------------------------------------------------------------------------------- */
 
 static int by_number(const void *a, const void *b)
 {

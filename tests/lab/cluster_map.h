@@ -8,8 +8,9 @@
 #include "common/proto/clustermap.h"
 
 /**
- * Read the map of the cluster at `url` (zk://...); *living_out, if not NULL, is the set of the servers
- * that are registered. The caller frees the map. NULL, with a line on stderr, if that fails.
+ * Read the map of the cluster at `url` (zk://...); *living_out, if not NULL, is the set of the
+ * servers that are registered. The caller frees the map. NULL, with a line on stderr, if that
+ * fails.
  */
 struct clustermap *cluster_map_read(const char *url, uint64_t *living_out);
 

@@ -370,10 +370,10 @@ static bool decides(const struct history_op *op)
 }
 
 /*
- * farkv.h: a replace, cas or delete is done even if the value that it found expires before it writes,
- * so that another client may have missed that value before. Such a one, with a miss in its time
- * and after the beginning of an end in its time, becomes one that needs no value: a put, or a late
- * delete.
+ * farkv.h: a replace, cas or delete is done even if the value that it found expires before it
+ * writes, so that another client may have missed that value before. Such a one, with a miss in its
+ * time and after the beginning of an end in its time, becomes one that needs no value: a put, or a
+ * late delete.
  */
 static void let_be_late(struct history_op *op, const struct spans *misses, const struct spans *ends)
 {

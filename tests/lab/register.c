@@ -45,7 +45,8 @@ uint8_t register_do(uint64_t *state, struct history_op *op)
 		if (!*state)
 			return HISTORY_NOTFOUND;
 	}
-	*state = op->kind == HISTORY_DELETE || op->kind == HISTORY_LATE ? HISTORY_ABSENT : op->value;
+	*state =
+		op->kind == HISTORY_DELETE || op->kind == HISTORY_LATE ? HISTORY_ABSENT : op->value;
 	return HISTORY_OK;
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * farkv_borrow() and farkv_borrow_check() with a real kvserver: what is found, when a view holds and
- * when it does not, beside writers, growth, restarts and borrowers that are killed.
+ * farkv_borrow() and farkv_borrow_check() with a real kvserver: what is found, when a view holds
+ * and when it does not, beside writers, growth, restarts and borrowers that are killed.
  */
 #include "config.h"
 

@@ -24,7 +24,8 @@ static struct farkv *member(unsigned i)
 	return s.handle;
 }
 
-/* ---- calls for one key ------------------------------------------------------------------------ */
+/* ---- calls for one key ------------------------------------------------------------------------
+ */
 
 START_TEST(put_and_get_go_to_the_server_of_the_key_and_to_no_other)
 {
@@ -107,7 +108,8 @@ START_TEST(borrow_is_checked_by_the_server_that_has_the_key)
 }
 END_TEST
 
-/* ---- batches ------------------------------------------------------------------------------------ */
+/* ---- batches ------------------------------------------------------------------------------------
+ */
 
 /*
  * What an mget returned lies in the memory of all servers' handles, and is the next mput's values.
@@ -256,7 +258,8 @@ START_TEST(mput_of_one_key_twice_leaves_the_later_value)
 }
 END_TEST
 
-/* ---- requests ---------------------------------------------------------------------------------- */
+/* ---- requests ----------------------------------------------------------------------------------
+ */
 
 /* Take `n` completions, each tag from 0 on once, by `take`. */
 static void complete(unsigned n, int (*take)(struct farkv_completion *c, size_t max))
@@ -435,8 +438,8 @@ static unsigned store_hashes(uint64_t hash, uint64_t step, unsigned n, unsigned 
 	return stored;
 }
 
-/* Some 20 keys have hashes so close together that a cursor cannot stand between them; the first call
- * of a scan has room for half of them. */
+/* Some 20 keys have hashes so close together that a cursor cannot stand between them; the first
+ * call of a scan has room for half of them. */
 START_TEST(scan_cuts_between_no_keys_that_share_a_position)
 {
 	const uint64_t middle = UINT64_C(5) << 60, step = (UINT64_C(1) << 51) + (UINT64_C(1) << 24);

@@ -237,7 +237,8 @@ TEST(sizes_in_use_lack_blocks_keys_leave)
 	while (evictor_needs_visits(c))
 		turn();
 	before = evictions();
-	/* Demand leaks by the clock: it goes on until a key has left, or the case takes too long. */
+	/* Demand leaks by the clock: it goes on until a key has left, or the case takes too long.
+	 */
 	while (evictions() == before) {
 		for (uint8_t cls = 0; cls < CLASS_COUNT; cls++)
 			evictor_granted(alice.session, cls, 1000);

@@ -321,7 +321,8 @@ TEST(server_is_started_again_and_values_expire)
 	OK(write_dated(FARKV_REQUEST_PUT, "k", "v", 100000, 0));
 	real_server_end(&srv, 9);
 	real_server_start(&srv, args);
-	/* Until the client has seen that the first server is gone it writes to that one's memory. */
+	/* Until the client has seen that the first server is gone it writes to that one's memory.
+	 */
 	do {
 		err = write_dated(FARKV_REQUEST_PUT, "k", "v", 30, 0);
 		if (!err)

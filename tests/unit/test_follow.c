@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A child that copies the keys of server a into server b (server/follower/follower.h), and what server a
- * does for it (server/loop/passes.h). The child is this program again.
+ * A child that copies the keys of server a into server b (server/follower/follower.h), and what
+ * server a does for it (server/loop/passes.h). The child is this program again.
  */
 #include "config.h"
 
@@ -157,7 +157,8 @@ static void settle(void)
 	await_passes(last.passes + 2);
 }
 
-/* ---- keys ------------------------------------------------------------------------------------- */
+/* ---- keys -------------------------------------------------------------------------------------
+ */
 
 static bool is_of(unsigned server, const char *key)
 {
@@ -220,14 +221,16 @@ static struct farkv_stats stats_of_a(void)
 	return st;
 }
 
-/* ---- cases -------------------------------------------------------------------------------------- */
+/* ---- cases --------------------------------------------------------------------------------------
+ */
 
 START_TEST(first_pass__all_keys_are_there_and_no_others)
 {
 	uint64_t hits;
 
 	store("key", 5000, 1);
-	/* What b has of a's partitions from before is gone afterwards, what it has of its own stays. */
+	/* What b has of a's partitions from before is gone afterwards, what it has of its own
+	 * stays. */
 	for (unsigned i = 0; i < 300; i++) {
 		char key[16];
 
@@ -433,7 +436,8 @@ START_TEST(purge__keys_of_other_partitions_go)
 }
 END_TEST
 
-/* ---- kvserver itself is the child ------------------------------------------------------------------ */
+/* ---- kvserver itself is the child
+ * ------------------------------------------------------------------ */
 
 START_TEST(kvserver__runs_the_child)
 {
@@ -459,7 +463,8 @@ START_TEST(kvserver__runs_the_child)
 }
 END_TEST
 
-/* ---- PASS and WAIT_REQ ------------------------------------------------------------------------------ */
+/* ---- PASS and WAIT_REQ
+ * ------------------------------------------------------------------------------ */
 
 /* A session of server a. */
 static struct farkv *session_of_a(void)

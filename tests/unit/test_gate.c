@@ -262,7 +262,8 @@ void *__wrap_realloc(void *p, size_t n)
 	return no_memory ? NULL : __real_realloc(p, n);
 }
 
-/* `request` fails for want of memory for the old value. The value stays, and so do later commands. */
+/* `request` fails for want of memory for the old value. The value stays, and so do later commands.
+ */
 TEST_LOOP(out_of_memory_for_the_old_value_changes_nothing, 0, 4)
 {
 	static const char *const requests[] = {"GETEX a EX 100", "SET a new GET", "GETDEL a",

@@ -148,7 +148,8 @@ static void end(void)
 	teardown();
 }
 
-/* ---- quiet ------------------------------------------------------------------------------------- */
+/* ---- quiet -------------------------------------------------------------------------------------
+ */
 
 TEST_LOOP(first_pass_is_whole_and_later_ones_list_what_has_changed, 0, 2)
 {
@@ -299,7 +300,8 @@ TEST(keys_that_do_not_fit_a_part_are_listed_in_each_pass)
 	end();
 }
 
-/* ---- migrations and writers ------------------------------------------------------------------------ */
+/* ---- migrations and writers
+ * ------------------------------------------------------------------------ */
 
 static struct {
 	unsigned seed;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A handle of two servers whose map changes, and which lease counts for what: the servers are played, so
- * that the test chooses when a map and a lease arrive. doc/cluster.md, "Followers and moves: the rules".
+ * A handle of two servers whose map changes, and which lease counts for what: the servers are
+ * played, so that the test chooses when a map and a lease arrive. doc/cluster.md, "Followers and
+ * moves: the rules".
  */
 #include "config.h"
 
@@ -29,9 +30,11 @@ static struct fake_server server[2];
 static struct farkv *leased;
 static char key[16]; /* of the partition that moves */
 
-/* ---- maps and leases --------------------------------------------------------------------------- */
+/* ---- maps and leases ---------------------------------------------------------------------------
+ */
 
-/* Of an epoch by which all partitions are `owner`'s, or half are A's, half are B's; fenced if `fenced`. */
+/* Of an epoch by which all partitions are `owner`'s, or half are A's, half are B's; fenced if
+ * `fenced`. */
 static struct clustermap *map_make(uint64_t epoch, unsigned owner, bool fenced)
 {
 	static const char *const owners[] = {
@@ -81,7 +84,8 @@ static void control_sync(unsigned at)
 	ck_assert(fake_server_wait(&server[at], MSG_BARRIER_ACK, n));
 }
 
-/* ---- the handle -------------------------------------------------------------------------------- */
+/* ---- the handle --------------------------------------------------------------------------------
+ */
 
 static struct farkv *member(unsigned i)
 {
@@ -146,7 +150,8 @@ static void timeout_set(unsigned ms)
 	leased->op_timeout_ns = ms * NS_PER_MS;
 }
 
-/* ---- tests -------------------------------------------------------------------------------------- */
+/* ---- tests --------------------------------------------------------------------------------------
+ */
 
 TEST_GROUP(.setup = leased_setup, .teardown = leased_teardown, .timeout_s = 120);
 
@@ -270,7 +275,8 @@ TEST(batch__a_map_that_comes_after_its_begin__does_not_cover_it)
 	ck_assert_mem_eq(item.value.data, "new", 3);
 }
 
-/* ---- servers at the same time --------------------------------------------------------------------- */
+/* ---- servers at the same time
+ * --------------------------------------------------------------------- */
 
 static struct farkv_get_item halves[2]; /* a key of each server */
 static bool ended;

@@ -50,7 +50,8 @@ static void setup_tiny(void)
 	setup_with(args);
 }
 
-/* Software RDMA takes a thousand times as long as a load: a part of the keys and bytes is enough. */
+/* Software RDMA takes a thousand times as long as a load: a part of the keys and bytes is enough.
+ */
 static size_t large_bytes(void)
 {
 	return (size_t)(real_server_is_remote() ? 20 : 64) * MIB;
