@@ -239,16 +239,36 @@ static __attribute__((noinline)) int get_timed(struct farkv *kv, const void *key
 	return timed_end(kv, FARKV_LATENCY_GET, err, began);
 }
 
+/*
+ * From now on the call has a key of its own: it may be the previous value, which a first try that no
+ * lease covers replaces.
+ */
+static int copy_key(struct router_call *c)
+{
+	struct router_scratch *own = &c->kv->router->bytes;
+
+	if (!c->key || c->key_len == 0 || c->key_len > FARKV_KEY_MAX)
+		return 0; /* will be refused */
+	if (!router_scratch(own, c->key_len))
+		return err_set(FARKV_ENOMEM, "no memory for a key of %zu bytes", c->key_len);
+	memcpy(own->mem, c->key, c->key_len);
+	c->key = own->mem;
+	return 0;
+}
+
 /* A get by the fast path of the key's server, whose lease has to cover it. */
-static int get_leased(struct farkv *kv, const void *key, size_t key_len, struct farkv_value *value_out)
+static int get_leased(struct farkv *kv, const void *key, size_t key_len,
+		      struct farkv_value *value_out)
 {
 	struct router_call c = {.kv = kv, .key = key, .key_len = key_len};
 	int err;
 
 	do {
 		err = router_enter(&c);
+		if (!err && c.member != kv && c.key == key)
+			err = copy_key(&c);
 		if (!err)
-			err = farkv_get(c.member, key, key_len, value_out);
+			err = farkv_get(c.member, c.key, key_len, value_out);
 	} while (c.member != kv && router_again(&c, &err));
 	return err;
 }

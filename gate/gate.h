@@ -12,7 +12,6 @@
 
 #include "common/base/opts.h"
 
-struct event_base;
 struct keyfile;
 struct client;
 struct waits;

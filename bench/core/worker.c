@@ -3,9 +3,7 @@
 
 #include "worker.h"
 
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "bench/base/ticks.h"
 #include "common/base/err.h"

@@ -18,7 +18,6 @@ struct control;
 struct loop_module;
 struct session;
 struct msg;
-struct expire;
 
 /** To be made after grow_module, whose lane it uses. */
 extern const struct loop_module expire_module;

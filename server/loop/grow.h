@@ -16,7 +16,6 @@ struct control;
 struct loop_module;
 struct session;
 struct msg;
-struct grow;
 struct xport_lane;
 
 /** Totals since the start; times in ns. */

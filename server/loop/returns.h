@@ -12,7 +12,7 @@
 struct loop_module;
 struct msg;
 struct session;
-struct unfinished; /* a RETURN that takes more than one slice */
+/* RETURNs that take more than one slice */
 TAILQ_HEAD(unfinished_list, unfinished);
 
 struct returns {

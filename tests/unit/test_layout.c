@@ -6,7 +6,6 @@
 #include "common/base/err.h"
 #include "common/region/hash.h"
 #include "tests/rig/fake_region.h"
-#include "common/base/util.h"
 #include "tests/rig/cases.h"
 
 TEST(slot_pack_worked_example)

@@ -12,7 +12,6 @@
 #include <unistd.h>
 
 #include "common/base/err.h"
-#include "common/base/util.h"
 #include "server/memory/pages.h"
 #include "tests/rig/cases.h"
 

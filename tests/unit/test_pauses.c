@@ -5,7 +5,6 @@
 #include "server/loop/pauses.h"
 
 #include "common/base/clock.h"
-#include "common/base/util.h"
 
 #include "tests/rig/cases.h"
 

@@ -10,7 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/base/util.h"
 #include "server/index/rounds.h"
 #include "tests/rig/cases.h"
 

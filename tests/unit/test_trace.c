@@ -11,7 +11,6 @@
 
 #include "bench/gen/trace.h"
 #include "common/base/err.h"
-#include "common/base/util.h"
 #include "tests/rig/cases.h"
 
 static struct trace t;
