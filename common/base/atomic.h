@@ -17,6 +17,8 @@
 #include <emmintrin.h>
 #endif
 
+#include "util.h"
+
 /** For a counter or flag that orders no other access. */
 #define atom_load_relaxed(p) __atomic_load_n((p), __ATOMIC_RELAXED)
 #define atom_store_relaxed(p, v) __atomic_store_n((p), (v), __ATOMIC_RELAXED)
@@ -158,7 +160,7 @@ static inline uint64_t atom_word_at(const uint8_t *p)
  * 0 if the bytes of a block equal `own`; the answer may be out of date. Each byte is loaded
  * once, as memcmp(3) does not guarantee.
  */
-static inline uint64_t atom_block_differs(const void *own, const void *block, size_t len)
+IN_LINE uint64_t atom_block_differs(const void *own, const void *block, size_t len)
 {
 	const uint8_t *a = (const uint8_t *)own, *b = (const uint8_t *)block;
 	uint64_t differ = 0;
@@ -180,7 +182,7 @@ static inline uint64_t atom_block_differs(const void *own, const void *block, si
 	return differ;
 }
 
-static inline bool atom_same_block(const void *own, const void *block, size_t len)
+IN_LINE bool atom_same_block(const void *own, const void *block, size_t len)
 {
 	return atom_block_differs(own, block, len) == 0;
 }

@@ -141,7 +141,7 @@ IN_LINE bool get_find(const struct index *ix, struct get_source *src)
  * Request the first three lines, which is all of most blocks. A loop over the other lines would
  * cost more than it saves.
  */
-static inline void get_request(const struct get_source *src)
+IN_LINE void get_request(const struct get_source *src)
 {
 	fetch_line(src->block);
 	fetch_line(src->block + LINE_BYTES);
