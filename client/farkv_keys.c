@@ -321,18 +321,39 @@ IN_LINE bool get_enter(struct farkv *kv, const void *key, size_t key_len,
 	return window_prefetch(ix, k->hash, window_out) && handle_enter_free(kv);
 }
 
+/* The block is copied to the buffer that does not hold the previous get's value. */
+IN_LINE void get_source_set(const struct farkv *kv, const struct index_key *key,
+			    struct get_source *src)
+{
+	static_assert(HANDLE_COPY_BYTES >= SHM_SMALL_MAX, "all that get_fast() copies");
+
+	src->match = get_matches(key, src->slots);
+	src->to = kv->copy[0];
+	src->room = HANDLE_COPY_BYTES;
+}
+
+/* End a fast get that has found the value. */
+IN_LINE void get_end(struct farkv *kv, const struct index_key *key, const struct get_source *src,
+		     struct farkv_value *value_out)
+{
+	handle_count(kv, INDEX_GET, 0, 1);
+	handle_end_at_once(kv);
+	value_out->data = src->to + sizeof(struct block_header) + key->len;
+	value_out->len = src->len;
+	memcpy(&value_out->version, src->to, sizeof(value_out->version));
+	value_out->ttl_ms = src->ttl_ms;
+	value_out->user = 0; /* get_fast() finds none that has a user word */
+}
+
 int farkv_get(struct farkv *kv, const void *key, size_t key_len,
 	      struct farkv_value *value_out)
 {
-	static_assert(HANDLE_COPY_BYTES >= SHM_SMALL_MAX, "all that get_fast() copies");
 	struct index_key k;
 	struct get_source src;
 
 	if (!kv || !value_out || !get_enter(kv, key, key_len, &k, &src.slots))
 		return get_otherwise(kv, key, key_len, value_out);
-	src.match = get_matches(&k, src.slots);
-	src.to = kv->copy[0];
-	src.room = HANDLE_COPY_BYTES;
+	get_source_set(kv, &k, &src);
 	kv->copy[0] = kv->copy[1];
 	kv->copy[1] = src.to;
 	if (__builtin_expect(!get_fast(kv->conn.index, &k, &src), 0)) {
@@ -341,13 +362,7 @@ int farkv_get(struct farkv *kv, const void *key, size_t key_len,
 
 		return get_go_on(kv, &key_apart, &src_apart, value_out);
 	}
-	handle_count(kv, INDEX_GET, 0, 1);
-	handle_end_at_once(kv);
-	value_out->data = src.to + sizeof(struct block_header) + k.len;
-	value_out->len = src.len;
-	memcpy(&value_out->version, src.to, sizeof(value_out->version));
-	value_out->ttl_ms = src.ttl_ms;
-	value_out->user = 0; /* get_fast() finds none that has a user word */
+	get_end(kv, &k, &src, value_out);
 	return 0;
 }
 /* NOLINTEND(misc-no-recursion) */
@@ -360,30 +375,21 @@ static bool apart(const void *key, size_t key_len, const void *buf, size_t cap)
 	return at + key_len <= to || to + cap <= at;
 }
 
-/* A fast get, copied to `buf`. False: it has found no value that fits, and changed nothing. */
-static bool get_into_fast(struct farkv *kv, const struct farkv_key *key, void *buf, size_t cap,
+/* A fast get alone; the value lies in memory of the handle. False: it has not found the value. */
+static bool get_into_fast(struct farkv *kv, const struct farkv_key *key,
 			  struct farkv_value *value_out)
 {
 	struct index_key k;
 	struct get_source src;
-	bool found;
 
 	if (!kv || !get_enter(kv, key->key, key->key_len, &k, &src.slots))
 		return false;
-	src.match = get_matches(&k, src.slots);
-	src.to = kv->copy[0];
-	src.room = HANDLE_COPY_BYTES;
-	found = get_fast(kv->conn.index, &k, &src) && src.len <= cap;
-	if (found)
-		handle_count(kv, INDEX_GET, 0, 1);
-	handle_end_at_once(kv);
-	if (!found)
+	get_source_set(kv, &k, &src);
+	if (!get_fast(kv->conn.index, &k, &src)) {
+		handle_end_at_once(kv);
 		return false;
-	if (src.len > 0)
-		memcpy(buf, src.to + sizeof(struct block_header) + k.len, src.len);
-	value_out->data = buf;
-	value_out->len = src.len;
-	memcpy(&value_out->version, src.to, sizeof(value_out->version));
+	}
+	get_end(kv, &k, &src, value_out);
 	return true;
 }
 
@@ -413,7 +419,7 @@ int farkv_get_into(struct farkv *kv, const void *key, size_t key_len, void *buf,
 	if (!len_out || (!buf && cap > 0))
 		return err_set(FARKV_EINVAL, "farkv_get_into: %s is NULL",
 			       len_out ? "buf" : "len_out");
-	if (!get_into_fast(kv, &k, buf, cap, &v))
+	if (!get_into_fast(kv, &k, &v))
 		err = get_into_slow(kv, &k, buf, cap, &v);
 	if (err)
 		return err;
