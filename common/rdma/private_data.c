@@ -54,7 +54,7 @@ static int other_version(const char *peer)
 }
 
 /* Explain bytes that verbs_private_read() rejects. */
-static int foreign_error(const uint8_t *bytes, size_t len, const char *peer)
+static int other_protocol_error(const uint8_t *bytes, size_t len, const char *peer)
 {
 	uint32_t magic = htonl(VERBS_MAGIC);
 
@@ -115,6 +115,6 @@ int verbs_refusal_error(int status, const void *data, size_t len,
 			       "with --transport rdma or both?",
 			       peer);
 	if (!verbs_private_read(data, len, &p))
-		return foreign_error(data, data ? len : 0, peer);
+		return other_protocol_error(data, data ? len : 0, peer);
 	return reason_error(p.reason, peer);
 }
